@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.lib import measure
+
+TITLE = "Forwarding from veth to veth"
+QUESTION = ("How many 64-byte UDP frames per second does a switch carry from one veth to another, "
+            "one OpenFlow rule, when they belong to one flow, to a thousand, to a million?")
+RULE = "output"
+FLOWS = {"1": 1, "1k": 1000, "1M": 1000000}
+ROWS = {
+    "1": {"title": "1 flow", "unit": "Mpps", "better": "more"},
+    "1k": {"title": "1,000 flows", "unit": "Mpps", "better": "more"},
+    "1M": {"title": "1,000,000 flows", "unit": "Mpps", "better": "more"},
+}
+
+
+def run(w, peer, settings):
+    return carry(w, peer, settings, RULE, ROWS)
+
+
+def carry(w, peer, settings, rule, rows):
+    ports = w.make_path()
+    sink = w.sink(*peer.sink_at)
+    peer.start(w, ports, rule)
+    w.wait_for_path(sink)
+    return {row: measure.received_rate(w, peer, sink, settings["seconds"], FLOWS[row]) for row in rows}

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
+
+TITLE = "IPv6"
+QUESTION = "The same with frames of UDP over IPv6 and a rule that matches the 5-tuple."
+RULE = "ip6"
+ROWS = {"1": forward.ROWS["1"]}
+
+
+def run(w, peer, settings):
+    w.frames = ["--ip6", "--size", "62"]
+    return forward.carry(w, peer, settings, RULE, ROWS)

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
+
+TITLE = "A rule that looks at addresses and ports"
+QUESTION = ("The same with a rule that matches the destination network and the UDP port: Open vSwitch's userspace "
+            "datapath has a short cut for rules that look at the input port only, and this one cannot take it.")
+RULE = "match"
+ROWS = {row: forward.ROWS[row] for row in ("1k", "1M")}
+
+
+def run(w, peer, settings):
+    return forward.carry(w, peer, settings, RULE, ROWS)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
+
+TITLE = "Learning switch"
+QUESTION = "The same with the action NORMAL (learning by MAC address)."
+RULE = "normal"
+ROWS = {"1k": forward.ROWS["1k"]}
+
+
+def run(w, peer, settings):
+    return forward.carry(w, peer, settings, RULE, ROWS)

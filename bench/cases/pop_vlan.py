@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
+
+TITLE = "Popping a VLAN tag"
+QUESTION = "The same with tagged frames and a rule that pops the tag."
+RULE = "pop-vlan"
+ROWS = {"1": forward.ROWS["1"]}
+
+
+def run(w, peer, settings):
+    w.frames = ["--vlan", "100"]
+    return forward.carry(w, peer, settings, RULE, ROWS)

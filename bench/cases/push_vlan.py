@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
+
+TITLE = "Pushing a VLAN tag"
+QUESTION = "The same with a rule that pushes an 802.1Q tag."
+RULE = "push-vlan"
+ROWS = {"1": forward.ROWS["1"]}
+
+
+def run(w, peer, settings):
+    return forward.carry(w, peer, settings, RULE, ROWS)

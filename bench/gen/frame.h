@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The frame that the benchmark sends: Ethernet, IPv4, UDP, shared by the BPF programs and the tool.
+ *
+ * A flow number in the low 16 bits of the source address (network 10.0/16) and, above that, in the
+ * source port makes 2^32 distinguishable microflows.  Multi-byte fields are in network byte order. */
+#ifndef BENCH_FRAME_H
+#define BENCH_FRAME_H 1
+
+#include <linux/types.h>
+
+#define BENCH_DST_PORT 9            /* The discard service, RFC 863: how the sink knows our frames. */
+#define BENCH_SRC_PORT 1024         /* Source port of the first 65,536 flows. */
+#define BENCH_SRC_NET 0x0a000000u   /* 10.0.0.0, host byte order. */
+#define BENCH_DST_ADDR 0x0a010001u  /* 10.1.0.1, host byte order. */
+#define BENCH_FRAME_MIN 60          /* 64 bytes on a wire, where the frame check sequence is added. */
+#define BENCH_FRAME_MAX 1514
+
+struct bench_frame {
+    __u8 eth_dst[6];
+    __u8 eth_src[6];
+    __be16 eth_type;
+    __u8 ip_ihl_version;
+    __u8 ip_tos;
+    __be16 ip_len;
+    __be16 ip_id;
+    __be16 ip_frag;
+    __u8 ip_ttl;
+    __u8 ip_proto;
+    __be16 ip_check;
+    __u8 ip_src[4];                 /* Byte arrays: a 32-bit field would be misaligned here. */
+    __u8 ip_dst[4];
+    __be16 udp_src;
+    __be16 udp_dst;
+    __be16 udp_len;
+    __be16 udp_check;               /* 0: none, as RFC 768 allows. */
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct bench_frame) == 42, "Ethernet, IPv4 and UDP headers without gaps");
+
+/* The same with an IEEE 802.1Q tag (--vlan). */
+struct bench_tagged_frame {
+    __u8 eth[12];
+    __be16 tag[2];                  /* Tag protocol identifier and tag control information. */
+    __u8 rest[30];                  /* From eth_type of struct bench_frame on. */
+} __attribute__((packed));
+
+/* The same over IPv6 (--ip6): the flow number is in the last bytes of the source address and the port. */
+struct bench_frame6 {
+    __u8 eth_dst[6];
+    __u8 eth_src[6];
+    __be16 eth_type;
+    __u8 ip_version[4];             /* With traffic class and flow label. */
+    __be16 ip_len;
+    __u8 ip_proto;
+    __u8 ip_ttl;
+    __u8 ip_src[16];
+    __u8 ip_dst[16];
+    __be16 udp_src;
+    __be16 udp_dst;
+    __be16 udp_len;
+    __be16 udp_check;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct bench_tagged_frame) == sizeof(struct bench_frame) + 4, "a tag more");
+_Static_assert(sizeof(struct bench_frame6) == sizeof(struct bench_frame) + 20, "a longer IP header");
+
+struct bench_count {
+    __u64 packets;                  /* Our frames. */
+    __u64 bytes;                    /* Of our frames, without the frame check sequence. */
+    __u64 others;                   /* Frames that are not ours: neighbour discovery and the like. */
+};
+
+#endif /* bench/gen/frame.h */

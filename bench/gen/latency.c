@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench-traffic ping and echo: request and response over UDP sockets, as applications see a network. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "traffic.h"
+
+#define ECHO_PORT 7                 /* RFC 862. */
+#define ANSWER_LIMIT 1000           /* Milliseconds until a request counts as lost. */
+#define MAX_SAMPLES 1000000
+
+static int udp_socket(const struct bench_options *, int (*attach)(int, const struct sockaddr *, socklen_t));
+static int64_t ask(int sock, uint32_t number);
+static void print_percentiles(uint32_t *samples, size_t n, unsigned int lost);
+
+int bench_run_echo(const struct bench_options *options)
+{
+    int sock = bench_move_to_cpu(options->cpu) ? -1 : udp_socket(options, bind);
+    struct pollfd wait[] = { { .fd = sock, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+    char data[2048];
+
+    if (sock < 0)
+        return 1;
+    puts("{}");
+    fflush(stdout);
+    while (poll(wait, 2, -1) > 0 && !wait[1].revents) {
+        struct sockaddr_in from;
+        socklen_t from_len = sizeof(from);
+        ssize_t n = recvfrom(sock, data, sizeof(data), 0, (struct sockaddr *)&from, &from_len);
+
+        if (n >= 0)
+            sendto(sock, data, n, 0, (struct sockaddr *)&from, from_len);
+    }
+    close(sock);
+    return 0;
+}
+
+int bench_run_ping(const struct bench_options *options)
+{
+    uint32_t *samples = malloc(MAX_SAMPLES * sizeof(*samples)), number = 0;
+    uint64_t end = bench_now() + options->seconds * 1e9;
+    unsigned int lost = 0;
+    size_t n = 0;
+    int sock = -1;
+
+    if (!samples || bench_move_to_cpu(options->cpu)) {
+        free(samples);
+        return 1;
+    }
+    while (bench_now() < end && n < MAX_SAMPLES) {
+        int64_t took;
+
+        if (sock < 0) {
+            sock = udp_socket(options, connect);
+            if (sock < 0)
+                break;
+        }
+        took = ask(sock, number++);
+        if (took < 0)
+            lost++;
+        else
+            samples[n++] = took;
+        if (options->new_flows) {
+            close(sock);
+            sock = -1;
+        }
+    }
+    print_percentiles(samples, n, lost);
+    free(samples);
+    if (sock >= 0)
+        close(sock);
+    return 0;
+}
+
+/* Returns a UDP socket bound or connected to --address, or -1 after having said why not. */
+static int udp_socket(const struct bench_options *options,
+                      int (*attach)(int, const struct sockaddr *, socklen_t))
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr = options->address, .sin_port = htons(ECHO_PORT)
+    };
+    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (sock < 0 || attach(sock, (struct sockaddr *)&address, sizeof(address))) {
+        fprintf(stderr, "bench-traffic: UDP socket: %s\n", strerror(errno));
+        if (sock >= 0)
+            close(sock);
+        return -1;
+    }
+    return sock;
+}
+
+/* Returns the nanoseconds until request 'number' was answered, or -1 if it was not. */
+static int64_t ask(int sock, uint32_t number)
+{
+    struct pollfd wait = { .fd = sock, .events = POLLIN };
+    uint64_t start = bench_now();
+    uint32_t answer;
+
+    if (send(sock, &number, sizeof(number), 0) != sizeof(number))
+        return -1;
+    while (poll(&wait, 1, ANSWER_LIMIT) > 0) {
+        if (recv(sock, &answer, sizeof(answer), 0) == sizeof(answer) && answer == number)
+            return bench_now() - start;
+    }
+    return -1;
+}
+
+static int compare(const void *a_, const void *b_)
+{
+    uint32_t a = *(const uint32_t *)a_, b = *(const uint32_t *)b_;
+
+    return (a > b) - (a < b);
+}
+
+static void print_percentiles(uint32_t *samples, size_t n, unsigned int lost)
+{
+    qsort(samples, n, sizeof(*samples), compare);
+    printf("{\"answers\": %zu, \"lost\": %u", n, lost);
+    if (n) {
+        printf(", \"min\": %u, \"p50\": %u, \"p99\": %u, \"max\": %u", samples[0], samples[n / 2],
+               samples[n * 99 / 100], samples[n - 1]);
+    }
+    puts("}");
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench-traffic: traffic for the benchmark, generated, forwarded and counted in the kernel. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "traffic.h"
+
+static int parse_options(int argc, char *argv[], struct bench_options *);
+
+static const struct {
+    const char *name;
+    int (*run)(const struct bench_options *);
+} commands[] = {
+    { "generate", bench_run_generate },
+    { "sink", bench_run_sink },
+    { "forward", bench_run_forward },
+    { "echo", bench_run_echo },
+    { "ping", bench_run_ping },
+};
+
+static const char usage[] =
+    "usage: bench-traffic COMMAND [OPTIONS]\n"
+    "  generate  send UDP frames out of --dev DEVICE: --flows N, --rate PPS (0: maximum), --seconds S, --cpu N,\n"
+    "            --size BYTES, --batch N, --src MAC, --dst MAC, --vlan VID, --ip6\n"
+    "  sink      drop and count what --dev receives; a line on standard input asks for the counts\n"
+    "  forward   redirect what --dev receives to --to DEVICE, until standard input ends\n"
+    "  echo      answer UDP requests to --address until standard input ends\n"
+    "  ping      send UDP requests to --address one after the other for --seconds, print percentiles of the\n"
+    "            time until the answer; --new-flows: each from another port\n"
+    "sink, forward, echo print {} when they are ready; generate, sink, ping print JSON.\n";
+
+int main(int argc, char *argv[])
+{
+    struct bench_options options;
+    int error;
+
+    error = parse_options(argc, argv, &options);
+    if (error)
+        return error;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (!strcmp(options.command, commands[i].name))
+            return commands[i].run(&options);
+    }
+    fprintf(stderr, "bench-traffic: unknown command '%s'\n%s", options.command, usage);
+    return 2;
+}
+
+uint64_t bench_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+int bench_move_to_cpu(int cpu)
+{
+    cpu_set_t set;
+
+    if (cpu < 0)
+        return 0;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof(set), &set)) {
+        int error = -errno;
+
+        fprintf(stderr, "bench-traffic: cannot run on CPU %d: %s\n", cpu, strerror(-error));
+        return error;
+    }
+    return 0;
+}
+
+static bool parse_mac(const char *s, uint8_t mac[6])
+{
+    char end;
+
+    return sscanf(s, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx%c", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
+                  &mac[5], &end) == 6;
+}
+
+/* Stores a number between 'min' and 'max' in '*ret'; false if 's' is none. */
+static bool parse_number(const char *s, double min, double max, double *ret)
+{
+    char *end;
+    double value;
+
+    errno = 0;
+    value = strtod(s, &end);
+    if (errno || end == s || *end || !(value >= min && value <= max))
+        return false;
+    *ret = value;
+    return true;
+}
+
+static bool parse_device(const char *name, unsigned int *ret_ifindex)
+{
+    unsigned int ifindex = if_nametoindex(name);
+
+    if (!ifindex)
+        return false;
+    *ret_ifindex = ifindex;
+    return true;
+}
+
+/* Returns 0, or the exit status after having said what is wrong. */
+static int parse_options(int argc, char *argv[], struct bench_options *options)
+{
+    static const struct option longopts[] = {
+        { "dev", required_argument, NULL, 'd' },   { "to", required_argument, NULL, 't' },
+        { "flows", required_argument, NULL, 'f' }, { "rate", required_argument, NULL, 'r' },
+        { "seconds", required_argument, NULL, 's' }, { "cpu", required_argument, NULL, 'c' },
+        { "size", required_argument, NULL, 'z' },  { "batch", required_argument, NULL, 'b' },
+        { "src", required_argument, NULL, 'S' },   { "dst", required_argument, NULL, 'D' },
+        { "address", required_argument, NULL, 'a' }, { "new-flows", no_argument, NULL, 'n' },
+        { "vlan", required_argument, NULL, 'v' },  { "ip6", no_argument, NULL, '6' },
+        { "help", no_argument, NULL, 'h' },        { 0 },
+    };
+    double number = 0;
+    int c, index;
+
+    *options = (struct bench_options) {
+        .flows = 1, .seconds = 1, .cpu = -1, .size = BENCH_FRAME_MIN, .batch = 64,
+        .eth_src = { 2, 0, 0, 0, 0, 1 }, .eth_dst = { 2, 0, 0, 0, 0, 2 },
+    };
+    while ((c = getopt_long(argc, argv, "h", longopts, &index)) != -1) {
+        bool ok = true;
+
+        switch (c) {
+        case 'd':
+            ok = parse_device(optarg, &options->ifindex);
+            break;
+        case 't':
+            ok = parse_device(optarg, &options->to_ifindex);
+            break;
+        case 'f':
+            ok = parse_number(optarg, 1, UINT32_MAX, &number);
+            options->flows = number;
+            break;
+        case 'r':
+            ok = parse_number(optarg, 0, 1e9, &number);
+            options->rate = number;
+            break;
+        case 's':
+            ok = parse_number(optarg, 0, 86400, &options->seconds);
+            break;
+        case 'c':
+            ok = parse_number(optarg, 0, 1023, &number);
+            options->cpu = number;
+            break;
+        case 'z':
+            ok = parse_number(optarg, BENCH_FRAME_MIN, BENCH_FRAME_MAX, &number);
+            options->size = number;
+            break;
+        case 'b':
+            ok = parse_number(optarg, 1, 256, &number);
+            options->batch = number;
+            break;
+        case 'S':
+            ok = parse_mac(optarg, options->eth_src);
+            break;
+        case 'D':
+            ok = parse_mac(optarg, options->eth_dst);
+            break;
+        case 'a':
+            ok = inet_pton(AF_INET, optarg, &options->address) == 1;
+            break;
+        case 'v':
+            ok = parse_number(optarg, 1, 4094, &number);
+            options->vlan = number;
+            break;
+        case '6':
+            options->ip6 = true;
+            break;
+        case 'n':
+            options->new_flows = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            fputs(usage, stderr);
+            return 2;
+        }
+        if (!ok) {
+            fprintf(stderr, "bench-traffic: '%s' is no good value for --%s\n", optarg, longopts[index].name);
+            return 2;
+        }
+    }
+    if (optind + 1 != argc) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    options->command = argv[optind];
+    return 0;
+}

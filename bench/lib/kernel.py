@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer that forwards inside the kernel and has no daemon."""
+
+import platform
+
+
+class KernelPeer:
+    name = title = None
+    rules = frozenset()
+    sink_at = ("s0", "sink")
+    offloads = True
+
+    def missing(self, _settings):
+        return None
+
+    def version(self):
+        return f"Linux {platform.release()}"
+
+    def pids(self):
+        return []
+
+    def log_tail(self):
+        return []

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line per measurement, with the time left."""
+
+import sys
+import time
+
+
+class Progress:
+    def __init__(self, jobs):
+        self._todo = list(jobs)
+        self._n = len(jobs)
+        self._took = {}                     # (case, peer): seconds of its last measurement.
+        self._start = 0
+
+    def begin(self, job):
+        self._start = time.monotonic()
+        case, peer, turn = job
+        print(f"[{self._n - len(self._todo) + 1:{len(str(self._n))}}/{self._n}] round {turn + 1}  "
+              f"{case + ' / ' + peer:24}  ", end="", file=sys.stderr, flush=True)
+
+    def end(self, job, text):
+        self._todo.remove(job)
+        self._took[job[:2]] = time.monotonic() - self._start
+        left = round(self._estimate())
+        print(f"{text:36}  {left // 60}:{left % 60:02} left", file=sys.stderr, flush=True)
+
+    def _estimate(self):
+        """Seconds for what is left: as long as the last time, or as the others took on average."""
+        average = sum(self._took.values()) / len(self._took)
+        return sum(self._took.get(job[:2], average) for job in self._todo)

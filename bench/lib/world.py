@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private world of one measurement.
+
+    namespace gen          the switch's namespace           namespace sink
+    [generator] g0 ------- sw0 [ peer under test ] sw1 ------- s0 [sink]
+
+The worker process runs in its own network, mount and process namespaces, so nothing it makes can be seen
+outside, and all of it is gone when the worker ends, however it ends.  (Entered by lib/worker.py.)
+"""
+
+import contextlib
+import ctypes
+import json
+import pathlib
+import socket
+import subprocess
+import time
+
+GENERATOR_CPU = 0
+SWITCH_CPU = 1                  # Where a switch that polls is told to poll.
+GENERATOR_MAC = "02:00:00:00:00:01"
+SINK_MAC = "02:00:00:00:00:02"
+GENERATOR_IP = "10.0.0.1"
+SINK_IP = "10.1.0.1"
+
+
+class Failed(Exception):
+    """A sentence that says why something could not be measured."""
+
+
+class World:
+    def __init__(self, traffic):
+        """'traffic' is the path of the bench-traffic program."""
+        self.traffic = traffic
+        self.frames = []                    # More options of 'generate': what frames look like.
+        self.profile = None                 # Where perf's data go: the beginning of their names.
+        self._children = []
+        for args in (("-t", "sysfs", "sysfs", "/sys"), ("-t", "bpf", "bpf", "/sys/fs/bpf"),
+                     ("-t", "tmpfs", "tmpfs", "/run")):
+            command("mount", *args)
+        make_quiet()
+        for namespace in "gen", "sink":
+            command("ip", "netns", "add", namespace)
+            with in_namespace(namespace):
+                make_quiet()
+
+    def inside(self, namespace, *args):
+        return command("ip", "netns", "exec", namespace, *args)
+
+    def make_path(self):
+        """Makes the two veth pairs of the drawing above."""
+        self.make_veth("sw0", "gen", "g0", GENERATOR_MAC)
+        self.make_veth("sw1", "sink", "s0", SINK_MAC)
+        return "sw0", "sw1"
+
+    def make_veth(self, here, namespace, there, mac):
+        command("ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", namespace,
+                "address", mac)
+        command("ip", "-n", namespace, "link", "set", there, "up")
+        command("ip", "link", "set", here, "up")
+        # Redirecting into a veth needs NAPI on its peer.  XDP turns it on, and so does GRO, which is for
+        # switches without XDP.
+        command("ethtool", "-K", here, "gro", "on")
+
+    def start(self, *args, namespace=None, **popen):
+        """Starts a process that lives as long as this world."""
+        if namespace:
+            args = ("ip", "netns", "exec", namespace, *args)
+        child = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, **popen)
+        self._children.append(child)
+        return child
+
+    def record(self, name, seconds):
+        """Records what all CPUs do during the next 'seconds', if asked to profile."""
+        if not self.profile:
+            return
+        pathlib.Path(self.profile).parent.mkdir(parents=True, exist_ok=True)
+        self.start("perf", "record", "-q", "-a", "-g", "-F", "1999", "-e", "cpu-clock", "-o",
+                   f"{self.profile}-{name}.data", "--", "sleep", str(seconds))
+
+    def hold(self, *args, namespace=None):
+        """Starts a bench-traffic command that attaches a program, and waits until it is attached."""
+        child = self.start(self.traffic, *args, namespace=namespace)
+        if not child.stdout.readline():
+            raise Failed(child.stderr.read().strip() or f"{args[0]} ended at once")
+        return child
+
+    def sink(self, device="s0", namespace="sink"):
+        return Sink(self.hold("sink", "--dev", device, namespace=namespace))
+
+    def generate(self, seconds, flows=1, rate=0, size=60):
+        """Starts the generator; its result is for generated()."""
+        return self.start(self.traffic, "generate", "--dev", "g0", "--cpu", str(GENERATOR_CPU),
+                          "--src", GENERATOR_MAC, "--dst", SINK_MAC, "--seconds", str(seconds),
+                          "--flows", str(flows), "--rate", str(rate), "--size", str(size), *self.frames,
+                          namespace="gen")
+
+    def give_addresses(self, offloads=False):
+        """Makes the two ends hosts that know each other, without the offloads that a switch in userspace
+        would have to make up for, unless 'offloads'."""
+        for namespace, device, address, other, mac in (
+                ("gen", "g0", GENERATOR_IP, SINK_IP, SINK_MAC), ("sink", "s0", SINK_IP, GENERATOR_IP, GENERATOR_MAC)):
+            command("ip", "-n", namespace, "address", "add", f"{address}/8", "dev", device)
+            command("ip", "-n", namespace, "neighbour", "add", other, "lladdr", mac, "dev", device)
+            if not offloads:
+                self.inside(namespace, "ethtool", "-K", device, "tx", "off", "gro", "on")
+
+    def start_echo(self):
+        self.hold("echo", "--address", SINK_IP, "--cpu", str(GENERATOR_CPU), namespace="sink")
+
+    def ping(self, seconds, new_flows=False):
+        """Returns answers, lost, and the percentiles min, p50, p99, max in nanoseconds."""
+        return json.loads(self.inside("gen", self.traffic, "ping", "--address", SINK_IP, "--seconds",
+                                      str(seconds), "--cpu", str(GENERATOR_CPU),
+                                      *(["--new-flows"] if new_flows else [])))
+
+    def wait_for_answers(self, limit=10):
+        wait_for(lambda: self.ping(0.05)["answers"], "an answer through the switch", limit)
+
+    def announce_sink(self):
+        """Sends a frame from the sink's address, so that learning switches know where it lives."""
+        frame = b"\xff" * 6 + bytes.fromhex(SINK_MAC.replace(":", "")) + b"\x88\xb5" + bytes(46)
+        with in_namespace("sink"), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+            sock.bind(("s0", 0))
+            sock.send(frame)
+
+    def wait_for_path(self, sink, limit=10):
+        """Returns when a frame of the generator reaches the sink."""
+        before = sink.read()["packets"]
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            self.announce_sink()
+            generated(self.generate(0.02, rate=10000))
+            if sink.read()["packets"] > before:
+                return
+        raise Failed(f"no frame came through the switch within {limit} seconds")
+
+
+class Sink:
+    def __init__(self, child):
+        self._child = child
+
+    def read(self):
+        """Returns counts so far: ns (when), packets, bytes, others."""
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        return json.loads(self._child.stdout.readline())
+
+
+def generated(child):
+    """Waits for the generator and returns what it did: sent, seconds, cpu_seconds."""
+    out, err = child.communicate(timeout=120)
+    if child.returncode:
+        raise Failed(err.strip() or "the generator failed")
+    return json.loads(out)
+
+
+def command(*args, limit=30):
+    """Runs a program and returns what it printed.  Raises Failed with what it said if it fails."""
+    try:
+        done = subprocess.run(args, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired as expired:
+        raise Failed(f"{' '.join(args)}: no answer within {limit} seconds") from expired
+    except FileNotFoundError as missing:
+        raise Failed(f"{args[0]} is not installed") from missing
+    if done.returncode:
+        raise Failed(f"{' '.join(args)}: {done.stderr.strip() or 'failed'}")
+    return done.stdout
+
+
+def make_quiet():
+    """Sets up this network namespace without IPv6, whose neighbour discovery would join the traffic."""
+    switch = pathlib.Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+    if switch.exists():
+        switch.write_text("1", encoding="ascii")
+    command("ip", "link", "set", "lo", "up")
+
+
+def wait_for(condition, what, limit=10):
+    """Polls until condition() is true."""
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            raise Failed(f"{what}: not within {limit} seconds")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def in_namespace(name):
+    """Moves this thread into a network namespace for the duration of a 'with' block."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/ns/net", "rb") as home, open(f"/run/netns/{name}", "rb") as there:
+        if libc.setns(there.fileno(), 0):
+            raise OSError(ctypes.get_errno(), f"cannot enter network namespace {name}")
+        try:
+            yield
+        finally:
+            libc.setns(home.fileno(), 0)

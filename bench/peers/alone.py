@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.lib import kernel
+
+
+class Peer(kernel.KernelPeer):
+    """No switch: what the generator and the sink cost by themselves."""
+
+    name = "alone"
+    title = "generator and sink alone"
+    rules = frozenset({"output"})
+    sink_at = ("sw0", None)
+
+    def start(self, _w, _ports, _rule):
+        pass

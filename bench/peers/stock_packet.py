@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.lib import ovs
+
+
+class Peer(ovs.OvsPeer):
+    name = "stock-packet"
+    title = "stock OVS, AF_PACKET ports"

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts about a Linux network device, and the few things the switch must set on it. */
+#ifndef OXDP_DEVICE_H
+#define OXDP_DEVICE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct oxdp_device {
+    int ifindex;
+    uint32_t n_rx_queues;       /* In use; at least 1. */
+    uint32_t n_tx_queues;       /* In use; at least 1.  A socket of a queue beyond these cannot send. */
+    uint32_t mtu;               /* Bytes. */
+    char driver[32];            /* ethtool's driver name, "" if unknown. */
+    bool local_stack;           /* Frames may come from this machine's or a guest's stack with checksums left to
+                                 * offload: veth, tun/tap, virtio and other virtual drivers. */
+};
+
+/* Reads the facts of device 'ifname' in the caller's network namespace.  0, or negative errno. */
+int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
+
+/* Largest MTU (bytes) that a port in this UMEM design can have: frame size less headroom, record, Ethernet
+ * header and two VLAN tags. */
+#define OXDP_MAX_MTU 3498u
+
+/* Turns off the offloads that stand between XDP and the packets of device 'ifname': on the device, what
+ * takes VLAN tags out of frames or joins frames; on the peer of a veth, what leaves packets unfinished
+ * (checksums, VLAN tags, segmentation).  On a veth's peer it also turns GRO on: without it frames
+ * redirected into the veth would vanish.  The peer may live in any network namespace that a process or a
+ * mount (/run/netns, /run/docker/netns ...) keeps alive. Stores in '*ret_undo' what there is to restore,
+ * also on failure; NULL if nothing.  Returns 0; -ENOENT if the peer's namespace was not found; -ENODEV if
+ * there is no such device; or another negative errno. */
+struct oxdp_offload_undo;
+int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo);
+
+/* Makes device 'ifname', which is up and has a carrier, take frames that programs redirect to it.  To be
+ * called again after the carrier was lost.  0: it does; or a negative errno, -ENOENT if it is a veth whose
+ * peer was not found. */
+int oxdp_redirect_prepare(const char *ifname);
+
+/* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.
+ * NULL is allowed. */
+void oxdp_offloads_restore(struct oxdp_offload_undo *undo);
+
+#endif /* core/device.h */

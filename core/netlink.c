@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/netlink.h"
+
+#include <errno.h>
+#include <linux/if_link.h>
+#include <linux/net_namespace.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct request {
+    struct nlmsghdr header;
+    uint8_t payload[128];
+};
+
+/* RTM_GETLINK answers with the statistics and the address family details of a device: a few kB. */
+union reply {
+    struct nlmsghdr header;
+    uint8_t bytes[32768];
+};
+
+static void add_payload(struct request *request, const void *data, size_t len);
+static void add_attr(struct request *request, uint16_t type, const void *data, size_t len);
+static int transact(struct request *request, uint16_t type, union reply *reply);
+static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link);
+static uint32_t attr_u32(const struct rtattr *attr);
+
+int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
+{
+    struct request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
+    uint32_t mask = RTEXT_FILTER_SKIP_STATS;
+    union reply reply;
+    size_t name_len = strlen(ifname);
+
+    if (!name_len || name_len >= IF_NAMESIZE) {
+        return -ENODEV;
+    }
+    add_payload(&request, &info, sizeof info);
+    add_attr(&request, IFLA_IFNAME, ifname, name_len + 1);
+    add_attr(&request, IFLA_EXT_MASK, &mask, sizeof mask);
+
+    int err = transact(&request, RTM_GETLINK, &reply);
+
+    if (err) {
+        return err;
+    }
+
+    const struct ifinfomsg *answer = NLMSG_DATA(&reply.header);
+    int len = IFLA_PAYLOAD(&reply.header);
+    struct oxdp_link link = { .ifindex = answer->ifi_index, .peer_nsid = -1 };
+
+    for (const struct rtattr *attr = IFLA_RTA(answer); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        parse_link_attr(attr, &link);
+    }
+    *ret_link = link;
+    return 0;
+}
+
+int oxdp_nsid_get(int ns_fd)
+{
+    struct request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct rtgenmsg general = { .rtgen_family = AF_UNSPEC };
+    uint32_t fd = ns_fd;
+    union reply reply;
+    int err;
+
+    add_payload(&request, &general, sizeof general);
+    add_attr(&request, NETNSA_FD, &fd, sizeof fd);
+    err = transact(&request, RTM_GETNSID, &reply);
+    if (err) {
+        return err;
+    }
+
+    int len = NLMSG_PAYLOAD(&reply.header, NLMSG_ALIGN(sizeof general));
+    const uint8_t *attrs = (uint8_t *) NLMSG_DATA(&reply.header) + NLMSG_ALIGN(sizeof general);
+    const struct rtattr *attr = (const void *) attrs;
+
+    for (; RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        if (attr->rta_type == NETNSA_NSID && (int32_t) attr_u32(attr) >= 0) {
+            return attr_u32(attr);
+        }
+    }
+    return -ENOENT;
+}
+
+static void add_payload(struct request *request, const void *data, size_t len)
+{
+    memcpy((uint8_t *) request + request->header.nlmsg_len, data, len);
+    request->header.nlmsg_len += NLMSG_ALIGN(len);
+}
+
+static void add_attr(struct request *request, uint16_t type, const void *data, size_t len)
+{
+    struct rtattr attr = { .rta_len = RTA_LENGTH(len), .rta_type = type };
+
+    add_payload(request, &attr, sizeof attr);
+    add_payload(request, data, len);
+}
+
+/* Sends 'request' and stores the one message that answers it.  0, or the negative errno that the kernel
+ * answers. */
+static int transact(struct request *request, uint16_t type, union reply *reply)
+{
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    ssize_t n;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    request->header.nlmsg_type = type;
+    request->header.nlmsg_flags = NLM_F_REQUEST;
+    request->header.nlmsg_seq = 1;
+    n = send(fd, request, request->header.nlmsg_len, 0);
+    if (n >= 0) {
+        n = recv(fd, reply, sizeof *reply, 0);
+    }
+
+    int err = n < 0 ? -errno : 0;
+
+    close(fd);
+    if (!err && !NLMSG_OK(&reply->header, n)) {
+        return -EPROTO;
+    }
+    if (!err && reply->header.nlmsg_type == NLMSG_ERROR) {
+        const struct nlmsgerr *error = NLMSG_DATA(&reply->header);
+
+        return error->error ? error->error : -EPROTO;
+    }
+    return err;
+}
+
+static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
+{
+    switch (attr->rta_type & NLA_TYPE_MASK) {
+    case IFLA_IFNAME:
+        snprintf(link->name, sizeof link->name, "%s", (const char *) RTA_DATA(attr));
+        break;
+    case IFLA_MTU:
+        link->mtu = attr_u32(attr);
+        break;
+    case IFLA_NUM_RX_QUEUES:
+        link->max_rx_queues = attr_u32(attr);
+        break;
+    case IFLA_NUM_TX_QUEUES:
+        link->max_tx_queues = attr_u32(attr);
+        break;
+    case IFLA_LINK:
+        link->peer_ifindex = attr_u32(attr);
+        break;
+    case IFLA_LINK_NETNSID:
+        link->peer_nsid = attr_u32(attr);
+        break;
+    case IFLA_LINKINFO: {
+        int len = RTA_PAYLOAD(attr);
+
+        for (const struct rtattr *in = RTA_DATA(attr); RTA_OK(in, len); in = RTA_NEXT(in, len)) {
+            if (in->rta_type == IFLA_INFO_KIND) {
+                snprintf(link->kind, sizeof link->kind, "%s", (const char *) RTA_DATA(in));
+            }
+        }
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+static uint32_t attr_u32(const struct rtattr *attr)
+{
+    uint32_t value = 0;
+
+    memcpy(&value, RTA_DATA(attr), RTA_PAYLOAD(attr) < sizeof value ? RTA_PAYLOAD(attr) : sizeof value);
+    return value;
+}

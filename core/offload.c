@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Offloads that stand between XDP and the packet: turned off while a device is a port, and on again
+ * afterwards. */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/device.h"
+#include "core/ethtool.h"
+#include "core/netlink.h"
+#include "core/peer.h"
+
+struct oxdp_offload_undo {
+    char ifname[IF_NAMESIZE];
+    int ifindex;
+    int peer_ifindex;                   /* 0: no veth, or nothing was changed there. */
+    struct oxdp_features own, peer;     /* Turned off. */
+    struct oxdp_features peer_on;       /* Turned on. */
+};
+
+/* What leaves a packet unfinished until a device that never comes: XDP sees memory, not promises.
+ * Segmentation falls with the checksums (net/core/dev.c, netdev_fix_features and harmonize_features). */
+static const char *const unfinished[] = {
+    "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
+    "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
+};
+
+/* What a device takes out of a frame, or puts together from several, before XDP sees it. */
+static const char *const changing[] = {
+    "rx-vlan-hw-parse", "rx-vlan-stag-hw-parse", "rx-lro", "rx-gro-hw", NULL,
+};
+
+/* A veth receives redirected frames only if its peer polls, which it does with an XDP program or with GRO
+ * (drivers/net/veth.c, veth_xdp_xmit; since Linux 5.13).  Else they vanish. */
+static const char *const polling[] = { "rx-gro", NULL };
+
+static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
+static int peer_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
+static int own_socket(void);
+
+int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo)
+{
+    struct oxdp_offload_undo *undo;
+    struct oxdp_link link;
+    int err, peer_err;
+
+    *ret_undo = NULL;
+    err = oxdp_link_get(ifname, &link);
+    if (err) {
+        return err;
+    }
+    undo = calloc(1, sizeof *undo);
+    if (!undo) {
+        return -ENOMEM;
+    }
+    snprintf(undo->ifname, sizeof undo->ifname, "%s", ifname);
+    undo->ifindex = link.ifindex;
+    err = own_off(&link, undo);
+    peer_err = strcmp(link.kind, "veth") || !link.peer_ifindex ? 0 : peer_off(&link, undo);
+    *ret_undo = undo;
+    return peer_err ? peer_err : err;
+}
+
+int oxdp_redirect_prepare(const char *ifname)
+{
+    struct oxdp_features none, changed;
+    char name[IF_NAMESIZE];
+    struct oxdp_link link;
+    int err = oxdp_link_get(ifname, &link);
+
+    if (err || strcmp(link.kind, "veth")) {
+        return err;
+    }
+
+    int fd = oxdp_peer_open(&link, name);
+
+    if (fd < 0) {
+        return fd;
+    }
+    /* The kernel notes that a veth takes redirected frames only at the moment when GRO comes on while its
+     * peer is up (drivers/net/veth.c, veth_set_features). */
+    err = oxdp_ethtool_features_switch(fd, name, polling, false, &none);
+    if (!err) {
+        err = oxdp_ethtool_features_switch(fd, name, polling, true, &changed);
+    }
+    close(fd);
+    return err;
+}
+
+void oxdp_offloads_restore(struct oxdp_offload_undo *undo)
+{
+    char peer_name[IF_NAMESIZE];
+    struct oxdp_link link;
+    int fd;
+
+    if (undo && !oxdp_link_get(undo->ifname, &link) && link.ifindex == undo->ifindex) {
+        fd = own_socket();
+        if (fd >= 0) {
+            oxdp_ethtool_features_restore(fd, link.name, &undo->own, false);
+            close(fd);
+        }
+        /* The namespace is looked up again: a descriptor kept would have kept a deleted container's
+         * namespace. */
+        fd = undo->peer_ifindex && link.peer_ifindex == undo->peer_ifindex ? oxdp_peer_open(&link, peer_name) : -1;
+        if (fd >= 0) {
+            oxdp_ethtool_features_restore(fd, peer_name, &undo->peer, false);
+            oxdp_ethtool_features_restore(fd, peer_name, &undo->peer_on, true);
+            close(fd);
+        }
+    }
+    free(undo);
+}
+
+/* A device without the ethtool interface has nothing to turn off. */
+static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+{
+    int fd = own_socket();
+    int err = fd < 0 ? fd : oxdp_ethtool_features_switch(fd, link->name, changing, false, &undo->own);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return err == -EOPNOTSUPP ? 0 : err;
+}
+
+static int peer_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+{
+    char name[IF_NAMESIZE];
+    int fd = oxdp_peer_open(link, name);
+    int err;
+
+    if (fd < 0) {
+        return fd;
+    }
+    undo->peer_ifindex = link->peer_ifindex;
+    err = oxdp_ethtool_features_switch(fd, name, unfinished, false, &undo->peer);
+    if (!err) {
+        err = oxdp_ethtool_features_switch(fd, name, polling, true, &undo->peer_on);
+    }
+    close(fd);
+    return err;
+}
+
+static int own_socket(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    return fd < 0 ? -errno : fd;
+}

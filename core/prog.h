@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The BPF programs of one datapath: load, tell them the ports, attach.
+ *
+ * Control only, called from one thread at a time.  Programs and maps live as long as the struct; if they
+ * have a name, then they are pinned (core/pin.h) and live on, attached, when the process is killed. */
+#ifndef OXDP_PROG_H
+#define OXDP_PROG_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dp/counter.h"
+
+struct dp_capability;
+struct oxdp_progs;
+struct oxdp_table;
+
+enum oxdp_mode {                /* As options:xdp-mode of Open vSwitch's afxdp netdev. */
+    OXDP_MODE_BEST_EFFORT,      /* native-with-zerocopy, else native, else generic. */
+    OXDP_MODE_NATIVE_ZEROCOPY,
+    OXDP_MODE_NATIVE,
+    OXDP_MODE_GENERIC,
+};
+const char *oxdp_mode_to_string(enum oxdp_mode mode);
+bool oxdp_mode_from_string(const char *s, enum oxdp_mode *ret_mode);
+
+struct oxdp_progs_config {
+    uint32_t max_ports;         /* Ports; those that programs can send to have numbers below this. */
+    uint32_t max_sockets;
+    uint32_t n_flows;           /* Flows in the tables; 0: none, every frame goes up. */
+    const char *name;           /* Of the datapath, to pin under; NULL: nothing is pinned. */
+};
+
+/* Loads the programs (embedded in the library as a BPF skeleton).  On failure returns a negative errno and
+ * a sentence that says what to do in '*ret_error' (malloc'd; may be NULL on success). */
+int oxdp_progs_load(const struct oxdp_progs_config *, struct oxdp_progs **ret_progs, char **ret_error);
+void oxdp_progs_unload(struct oxdp_progs *progs);   /* Detaches everything.  NULL is allowed. */
+
+/* Why programs are not pinned although they have a name; else NULL. */
+const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
+
+/* Attaches the XDP program to 'ifindex', whose frames then belong to datapath port 'port_no'.
+ * 'local_stack': frames may come with checksums left to offload, which programs then hand up. 'native'
+ * selects driver mode (XDP_FLAGS_DRV_MODE), else generic (XDP_FLAGS_SKB_MODE). 'sock_fds[q]' is the AF_XDP
+ * socket of queue q, 'n_queues' of them: frames arriving on a queue go up through it.  Entries are set
+ * before the program is attached. Returns 0, or a negative errno with a sentence in '*ret_error'
+ * (malloc'd): -EBUSY when the device has somebody else's XDP program, -EOPNOTSUPP no native XDP, -ERANGE
+ * or -EINVAL for an MTU too large, -ENODEV. */
+int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
+                      const int sock_fds[], uint32_t n_queues, char **ret_error);
+
+/* Detaches from 'ifindex' (no error if the device is gone) and forgets its port and sockets. */
+void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex);
+
+/* The flow tables that the programs read, NULL if the configuration has no flows; and what the programs
+ * can do. */
+struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
+const struct dp_capability *oxdp_progs_capability(const struct oxdp_progs *progs);
+
+/* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; 0: no
+ * more. Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno. */
+int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
+bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
+
+/* What became of the frames (packets and bytes, since attaching) that arrived on 'ifindex', by enum
+ * dp_counter; 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or
+ * another negative errno. */
+int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
+                            uint64_t ret_counters[DP_N_COUNTERS]);
+
+/* The same, added up over all devices that are or were ports: never goes backward. */
+int oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters[DP_N_COUNTERS]);
+
+/* Lookups that found a flow, among what 'counters' counted: each frame's last, and those before
+ * recirculation. */
+uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS]);
+
+/* Frames that 'counters' are about: the sum of their fates. */
+uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS]);
+
+/* The XDP program, for people: its name in the kernel and its id there.  0, or a negative errno. */
+struct oxdp_prog_info {
+    char name[16];
+    uint32_t id;
+    uint32_t xlated_bytes;      /* As BPF, and as machine code. */
+    uint32_t jited_bytes;
+};
+int oxdp_progs_get_info(const struct oxdp_progs *progs, struct oxdp_prog_info *ret_info);
+
+/* The counter in words, NULL if there is no such counter. */
+const char *oxdp_counter_text(enum dp_counter counter);
+
+#endif /* core/prog.h */

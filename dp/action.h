@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* A flow's program: decide, then write.
+ *
+ * Everything that could stop a program halfway is known before it begins: what the frame must have
+ * (DP_HAS_*, collected by parsing) and how much headroom is needed.  If either lacks, nothing is touched and the engine executes
+ * the flow, with the same bytes as a result: the oracle of both is odp_execute_actions(). */
+#ifndef DP_ACTION_H
+#define DP_ACTION_H 1
+
+#include "dp/meter.h"
+#include "dp/push.h"
+#include "dp/rss.h"
+#include "dp/set.h"
+
+enum dp_executed {
+    DP_EXECUTED,                /* All operations were done. */
+    DP_EXECUTE_BEYOND,          /* None was: the frame lacks what they need. */
+    DP_EXECUTE_DROP,            /* A meter dropped the packet. */
+};
+
+DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
+
+/* Runs 'n' operations from index 'first' on. */
+DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 first, __u32 n)
+{
+    const struct dp_op *op = dp_ops_at(ctx, first);
+
+    if (!frame || !key || !op || op->needs & ~frame->has) {
+        return DP_EXECUTE_BEYOND;
+    }
+
+    /* Whether there is headroom, only moving tells. */
+    int growth = op->growth & DP_OFS_MASK;
+
+    if (growth && (dp_adjust_head(ctx, -growth) || dp_adjust_head(ctx, growth))) {
+        return DP_EXECUTE_BEYOND;
+    }
+    for (__u32 i = 0; i < DP_MAX_OPS && i < n; i++) {
+        op = dp_ops_at(ctx, first + i);
+        if (op && dp_execute_op(ctx, frame, key, op)) {
+            return DP_EXECUTE_DROP;
+        }
+    }
+    return DP_EXECUTED;
+}
+
+/* Returns whether the packet is dropped. */
+DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
+{
+    if (!frame || !key || !op) {
+        return 1;
+    }
+    switch (op->code) {
+    case DP_OP_SET_ETH:
+        dp_set_eth(ctx, op);
+        break;
+    case DP_OP_PUSH_VLAN:
+        dp_push_vlan(ctx, frame, op);
+        break;
+    case DP_OP_POP_VLAN:
+        dp_pop_vlan(ctx, frame);
+        break;
+    case DP_OP_PUSH_MPLS:
+        dp_push_mpls(ctx, frame, op);
+        break;
+    case DP_OP_POP_MPLS:
+        dp_pop_mpls(ctx, frame, op);
+        break;
+    case DP_OP_SET_MPLS:
+        dp_set_mpls(ctx, frame, op);
+        break;
+    case DP_OP_SET_IP4:
+        dp_set_ip4(ctx, frame, op);
+        break;
+    case DP_OP_SET_IP6:
+        dp_set_ip6(ctx, frame, op);
+        break;
+    case DP_OP_SET_IP6_SRC:
+        dp_set_ip6_address(ctx, frame, op, 8);
+        break;
+    case DP_OP_SET_IP6_DST:
+        dp_set_ip6_address(ctx, frame, op, 24);
+        break;
+    case DP_OP_SET_TCP:
+        dp_set_tcp(ctx, frame, op);
+        break;
+    case DP_OP_SET_UDP:
+        dp_set_udp(ctx, frame, op);
+        break;
+    case DP_OP_SET_SCTP:
+        dp_set_sctp(ctx, frame, op);
+        break;
+    case DP_OP_SET_ICMP:
+        dp_set_icmp(ctx, frame, op);
+        break;
+    case DP_OP_SET_ARP:
+        dp_set_arp(ctx, frame, op);
+        break;
+    case DP_OP_SET_ND:
+        dp_set_nd(ctx, frame, op);
+        break;
+    case DP_OP_SET_ND_EXT:
+        dp_set_nd_ext(ctx, frame, op);
+        break;
+    case DP_OP_SET_MARK:
+        key->skb_mark = dp_masked32(key->skb_mark, op->u.meta.value, op->u.meta.mask);
+        break;
+    case DP_OP_SET_PRIORITY:
+        key->skb_priority = dp_masked32(key->skb_priority, op->u.meta.value, op->u.meta.mask);
+        break;
+    case DP_OP_TRUNC:
+        frame->cut = frame->len > op->u.max_len ? frame->len - op->u.max_len : 0;
+        break;
+    case DP_OP_HASH:
+        key->dp_hash = op->u.hash.alg == DP_HASH_SYM_L4 ? dp_rss_symmetric(key, op->u.hash.basis)
+            : dp_rss_l4(key, frame->has, op->u.hash.basis);
+        break;
+    case DP_OP_CT_CLEAR:
+        key->ct_mark = 0;
+        for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
+            key->w[i] = 0;
+        }
+        break;
+    case DP_OP_METER:
+        return dp_meter_drops(ctx, frame, op->u.meter);
+    }
+    return 0;
+}
+
+#endif /* dp/action.h */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The only header that knows which world is being compiled: BPF or native.
+ *
+ * DP_INLINE marks a helper that is part of its caller.  DP_STAGE marks one stage of the datapath: inline
+ * natively, a global function in BPF, which the verifier checks once whatever its callers do.  A stage therefore
+ * takes at most five arguments: the context, pointers to structs (which it must test for NULL, because the
+ * verifier assumes nothing about callers) and scalars; it returns a scalar.
+ */
+#ifndef DP_COMPILER_H
+#define DP_COMPILER_H 1
+
+#include <linux/types.h>
+
+#ifdef __bpf__
+#define DP_INLINE static inline __attribute__((always_inline))
+#define DP_STAGE __attribute__((noinline, weak))
+#else
+#define DP_INLINE static inline __attribute__((always_inline, unused))
+#define DP_STAGE static __attribute__((unused))
+#endif
+
+#define DP_LIKELY(X) __builtin_expect(!!(X), 1)
+#define DP_UNLIKELY(X) __builtin_expect(!!(X), 0)
+#define DP_ARRAY_SIZE(A) (sizeof(A) / sizeof((A)[0]))
+#define DP_UNROLL _Pragma("GCC unroll 8")
+#define DP_NO_UNROLL _Pragma("GCC unroll 1")
+
+/* Makes the compiler forget what it knows about VAR, so that a bound that was checked is not moved away from its
+ * use, where the verifier looks for it. */
+#define DP_OPAQUE(VAR) __asm__ volatile("" : "+r"(VAR))
+
+/* Loads and stores of packet bytes, which have no alignment, in memory order.  BPF's compiler would take an unaligned
+ * type apart into bytes although every machine with a BPF JIT that we care for loads it whole; natively the
+ * sanitizers insist on memcpy. */
+#ifdef __bpf__
+#define DP_RAW_ACCESS(BITS)                                                                 \
+    DP_INLINE __u##BITS dp_load##BITS(const void *p) { return *(const __u##BITS *) p; }     \
+    DP_INLINE void dp_store##BITS(void *p, __u##BITS v) { *(__u##BITS *) p = v; }
+#else
+#define DP_RAW_ACCESS(BITS)                                                                 \
+    DP_INLINE __u##BITS dp_load##BITS(const void *p)                                        \
+    {                                                                                       \
+        __u##BITS v;                                                                        \
+                                                                                            \
+        __builtin_memcpy(&v, p, sizeof v);                                                  \
+        return v;                                                                           \
+    }                                                                                       \
+    DP_INLINE void dp_store##BITS(void *p, __u##BITS v) { __builtin_memcpy(p, &v, sizeof v); }
+#endif
+DP_RAW_ACCESS(8)
+DP_RAW_ACCESS(16)
+DP_RAW_ACCESS(32)
+DP_RAW_ACCESS(64)
+
+/* Reads or writes shared memory that the other side changes at the same time, exactly once and whole. */
+#define DP_READ_ONCE(X) (*(const volatile __typeof__(X) *) &(X))
+#define DP_WRITE_ONCE(X, V) (*(volatile __typeof__(X) *) &(X) = (V))
+
+#endif /* dp/compiler.h */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Hash of a masked key.
+ *
+ * Multilinear hashing: the sum of words times random odd numbers, whose terms a processor computes in
+ * parallel.  A word's high half is folded into its low half first, because the product's high bits depend
+ * on the word's low bits only through the carry.  Userspace draws the numbers per datapath, so nobody who sends packets can
+ * construct collisions. */
+#ifndef DP_HASH_H
+#define DP_HASH_H 1
+
+#include "dp/table.h"
+
+DP_INLINE __u64 dp_hash_word(__u64 word, __u64 number)
+{
+    return (word ^ word >> 32) * number;
+}
+
+DP_INLINE __u64 dp_hash_key(const struct dp_head *head, const struct dp_mask *mask, const union dp_key *key)
+{
+    __u64 hash = 0;
+
+    DP_UNROLL
+    for (int i = 0; i < DP_HOT_WORDS; i++) {
+        hash += dp_hash_word(key->w[i] & mask->hot[i], head->hash_key[i]);
+    }
+
+    if (mask->uses_warm) {
+        DP_UNROLL
+        for (int i = 0; i < DP_WARM_WORDS; i++) {
+            hash += dp_hash_word(key->w[DP_HOT_WORDS + i] & mask->warm[i], head->hash_key[DP_HOT_WORDS + i]);
+        }
+    }
+
+    __u32 n_cold = mask->n_cold;
+
+    for (__u32 i = 0; i < DP_COLD_WORDS && i < n_cold; i++) {
+        __u32 w = mask->cold_word[i];
+
+        if (w < DP_KEY_WORDS) {
+            hash += dp_hash_word(key->w[w] & mask->cold[i], head->hash_key[w]);
+        }
+    }
+    hash ^= hash >> 32;
+    hash *= 0x9fb21c651e98df25ull;
+    return hash ^ hash >> 28;
+}
+
+/* Where a flow with this hash lives: its tag, its bucket in a region of last + 1 buckets, and the alternative. */
+DP_INLINE __u32 dp_hash_tag(__u64 hash) { return hash >> 32; }
+DP_INLINE __u32 dp_hash_bucket(__u64 hash, __u32 last) { return (__u32) hash & last; }
+
+DP_INLINE __u32 dp_hash_alternative(__u64 hash, __u32 last)
+{
+    __u32 other = ((__u32) (hash >> 32) * 0x5bd1e995u >> 7) & last;
+
+    return other == dp_hash_bucket(hash, last) ? other ^ (last & 1) : other;
+}
+
+#endif /* dp/hash.h */

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The datapath's story: parse, look up, execute, and again after recirculation.
+ *
+ * A hook includes its seam and this file, and does what the verdict says:
+ *
+ *     struct dp_run run;
+ *
+ *     switch (dp_pipeline(ctx, port_no, &run)) {
+ *     case DP_VERDICT_OUTPUT: send to run.port (after dp_cut_tail(ctx, run.frame.cut));
+ *     case DP_VERDICT_DROP:   drop;
+ *     case DP_VERDICT_UP:     hand over, with run.reason, run.flow, run.generation and run.key's metadata;
+ *     }
+ */
+#ifndef DP_PIPELINE_H
+#define DP_PIPELINE_H 1
+
+#include "dp/action.h"
+#include "dp/lookup.h"
+#include "dp/parse.h"
+#include "dp/pending.h"
+#include "dp/record.h"
+
+#define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
+
+enum dp_verdict {
+    DP_VERDICT_OUTPUT,
+    DP_VERDICT_DROP,
+    DP_VERDICT_UP,
+};
+
+struct dp_run {
+    union dp_key key;           /* Of the last pass. */
+    struct dp_frame frame;
+    __u32 local_stack;          /* Set by the caller: checksums may be pending (dp/pending.h).  0 after a pass. */
+    __u32 port;                 /* DP_VERDICT_OUTPUT: datapath port. */
+    __u32 flow;                 /* DP_VERDICT_UP: the flow that matched, or DP_NO_FLOW. */
+    __u32 generation;           /* Of that flow. */
+    __u32 reason;               /* DP_VERDICT_UP: enum dp_reason. */
+    __u32 passes;               /* Flows executed before that: the frame may have changed if not 0. */
+    struct dp_walked walked;    /* Of all passes. */
+};
+
+DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run);
+DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_run *run, __u32 len);
+
+/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
+DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
+{
+    run->key.w[0] = DP_PART(0, 4, in_port);
+    for (int i = DP_PACKET_WORDS; i < DP_KEY_WORDS; i++) {
+        run->key.w[i] = 0;
+    }
+    run->port = 0;
+    run->walked.masks = 0;
+    run->walked.hits = 0;
+
+    for (int pass = 0; pass < DP_MAX_PASSES; pass++) {
+        int fate = dp_pass(ctx, run);
+
+        run->passes = pass;
+        run->local_stack = 0;
+
+        if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
+            return DP_VERDICT_OUTPUT;
+        }
+        if (fate == DP_FATE_DROP) {
+            return DP_VERDICT_DROP;
+        }
+        if (fate == DP_FATE_ENGINE) {
+            return DP_VERDICT_UP;
+        }
+    }
+    run->reason = DP_REASON_ENGINE;
+    run->passes = DP_MAX_PASSES;
+    run->flow = DP_NO_FLOW;
+    run->generation = 0;
+    return DP_VERDICT_UP;
+}
+
+/* One lookup and what follows from it.  Returns an enum dp_fate; for DP_FATE_ENGINE nothing was written in this
+ * pass. */
+DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
+{
+    const struct dp_head *head = dp_head_at(ctx, 0);
+
+    if (!run || !head) {
+        return DP_FATE_DROP;
+    }
+    run->flow = DP_NO_FLOW;
+    run->generation = 0;
+    if (dp_parse(ctx, &run->frame, &run->key, head->vlan_limit) != DP_PARSED) {
+        run->reason = DP_REASON_PARSE;
+        return DP_FATE_ENGINE;
+    }
+
+    if (run->local_stack && dp_checksum_pending(ctx, &run->frame, &run->key)) {
+        run->flow = DP_NO_FLOW;
+        run->reason = DP_REASON_CHECKSUM;
+        return DP_FATE_ENGINE;
+    }
+
+    const struct dp_flow *flow = dp_lookup(ctx, head, &run->key, &run->flow, &run->walked);
+
+    if (!flow) {
+        run->reason = DP_REASON_MISS;
+        return DP_FATE_ENGINE;
+    }
+    run->generation = flow->generation;
+    run->reason = DP_REASON_ENGINE;
+
+    int fate = flow->fate;
+    __u32 arg = flow->arg;
+
+    if (fate == DP_FATE_ENGINE) {
+        return fate;
+    }
+
+    __u32 len = run->frame.len;
+
+    if (flow->n_ops) {
+        int executed = dp_execute(ctx, &run->frame, &run->key, flow->ops, flow->n_ops);
+
+        if (executed == DP_EXECUTE_BEYOND) {
+            return DP_FATE_ENGINE;
+        }
+        if (executed == DP_EXECUTE_DROP) {
+            fate = DP_FATE_DROP;
+        }
+    }
+    dp_count(ctx, head, run, len);
+    if (fate == DP_FATE_RECIRC) {
+        run->key.recirc_id = arg;
+    }
+    run->port = arg;
+    return fate;
+}
+
+/* Adds a packet of 'len' bytes to the statistics of run->flow. */
+DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_run *run, __u32 len)
+{
+    __u32 shard = dp_cpu(ctx);
+    int shared = head->shared_shards;
+
+    if (shared) {
+        shard %= head->shards;
+    }
+
+    struct dp_stats *stats = dp_stats_at(ctx, shard * head->n_flows + run->flow);
+
+    if (!stats) {
+        return;
+    }
+    if (DP_UNLIKELY(shared)) {
+        __sync_fetch_and_add(&stats->packets, 1);
+        __sync_fetch_and_add(&stats->bytes, len);
+    } else {
+        stats->packets++;
+        stats->bytes += len;
+    }
+    stats->used = dp_ticks(ctx);
+
+    __u32 tcp_flags = dp_ntohs(run->key.tcp_flags);
+
+    if (tcp_flags & ~stats->tcp_flags && run->key.ip_proto == DP_IP_TCP) {
+        stats->tcp_flags |= tcp_flags;
+    }
+}
+
+#endif /* dp/pipeline.h */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The seam for userspace: tests, fuzzers, tools.  A frame lies in a caller's buffer with room before it; tables are
+ * ordinary memory.  The other seams, bpf/seam_*.h, provide the same functions. */
+#ifndef DP_SEAM_NATIVE_H
+#define DP_SEAM_NATIVE_H 1
+
+#include <stddef.h>
+
+#include "dp/table.h"
+#include "dp/types.h"
+
+struct dp_ctx {
+    __u8 *start;                /* First byte of headroom. */
+    __u8 *data;                 /* First byte of the frame. */
+    __u8 *end;                  /* Behind the last. */
+    __u64 now;                  /* Nanoseconds of CLOCK_MONOTONIC; also its ticks. */
+    __u32 cpu;                  /* Which shard of counters to use. */
+    struct dp_tables *tables;
+};
+
+DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->end - ctx->data; }
+
+/* The 'len' bytes at 'ofs' from the start of the frame, or NULL if they are not all there. */
+DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
+{
+    return ofs + len <= dp_len(ctx) ? ctx->data + ofs : NULL;
+}
+
+/* Nanoseconds of CLOCK_MONOTONIC; and what struct dp_stats counts, cheap to get. */
+DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return ctx->now; }
+DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return ctx->now; }
+DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return ctx->cpu; }
+
+/* Moves the start of the frame 'n' bytes towards its end (negative: into the headroom).  0, or negative errno with
+ * nothing changed. */
+DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n)
+{
+    if (n > 0 ? dp_len(ctx) < n + 14 : ctx->data - ctx->start < -n) {
+        return -1;
+    }
+    ctx->data += n;
+    return 0;
+}
+
+/* Cuts 'n' bytes off the end.  0, or negative errno. */
+DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n)
+{
+    if (dp_len(ctx) < n + 14) {
+        return -1;
+    }
+    ctx->end -= n;
+    return 0;
+}
+
+/* Elements of the shared tables, NULL if there is no such element. */
+#define DP_TABLE(NAME, TYPE)                                                            \
+    DP_INLINE TYPE *dp_##NAME##_at(struct dp_ctx *ctx, __u32 i)                         \
+    {                                                                                   \
+        return i < ctx->tables->n_##NAME ? &ctx->tables->NAME[i] : NULL;                \
+    }
+DP_TABLES(DP_TABLE)
+#undef DP_TABLE
+
+#endif /* dp/seam_native.h */

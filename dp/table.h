@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The layout of the tables that the datapath and userspace share: arrays in memory, each a BPF_MAP_TYPE_ARRAY with
+ * BPF_F_MMAPABLE.
+ *
+ *            written by           read by    lifetime of an entry               full
+ *   head     userspace            BPF        the datapath's                     -
+ *   masks    userspace            BPF        while a flow uses it, then until    the flow runs in the engine
+ *                                            no reader can hold it
+ *   flows    userspace            BPF        as masks                           the flow runs in the engine
+ *   stats    BPF                  both       as its flow                        -
+ *   buckets  userspace            BPF        regions: as masks                  the flow runs in the engine
+ *   cache    BPF                  BPF        until overwritten: a hint          overwrites
+ *   ops      userspace            BPF        as its flow                        the flow runs in the engine
+ *   meters   userspace, BPF       both       as its meter                       the flow runs in the engine
+ *
+ * Publishing: an entry is written completely before the word that links to it; each link is one aligned 64-bit (or
+ * 32-bit) store.  A reader that follows a stale link finds an entry that is dead (struct dp_flow 'mask' is 0) or that
+ * does not match; it never finds one half written, because userspace waits until no reader runs before it
+ * writes to an entry again (core/table.h).
+ *
+ * Integers are in host byte order unless their type says otherwise.
+ */
+#ifndef DP_TABLE_H
+#define DP_TABLE_H 1
+
+#include "dp/key.h"
+
+#define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
+#define DP_TABLE_VERSION 1
+
+#define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
+#define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
+#define DP_NO_FLOW 0xffffffffu
+
+/* What to match: the bits of each key word.  Cold words that are not 0 stand in cold[0...n_cold), in ascending
+ * order of cold_word[]. */
+struct dp_mask {
+    __u64 hot[DP_HOT_WORDS];
+    __u64 region;               /* Hash table of the mask's flows: DP_REGION(). */
+    __u16 uses_warm;            /* Any bit of warm[] is set. */
+    __u16 n_cold;
+    __u32 n_flows;
+    __u64 warm[DP_WARM_WORDS];
+    __u64 cold[DP_COLD_WORDS];
+    __u8 cold_word[DP_COLD_WORDS];
+    __u8 pad[43];
+};
+_Static_assert(sizeof(struct dp_mask) == 320, "mask layout");
+
+/* First bucket and number of buckets (a power of two) less one. */
+#define DP_REGION(FIRST, LAST) ((__u64) (FIRST) << 32 | (LAST))
+#define DP_REGION_FIRST(REGION) ((__u32) ((REGION) >> 32))
+#define DP_REGION_LAST(REGION) ((__u32) (REGION))
+
+/* One line of hash table.  A slot holds a flow's hash tag and its index, DP_SLOT(), or 0.  A flow whose bucket
+ * is full lives in its alternative bucket; 'n_elsewhere' counts those, so that most lookups read one bucket. */
+#define DP_BUCKET_SLOTS 7
+struct dp_bucket {
+    __u64 slot[DP_BUCKET_SLOTS];
+    __u64 n_elsewhere;
+};
+_Static_assert(sizeof(struct dp_bucket) == 64, "bucket layout");
+
+#define DP_SLOT(TAG, FLOW) ((__u64) (TAG) << 32 | ((FLOW) + 1))
+#define DP_SLOT_TAG(SLOT) ((__u32) ((SLOT) >> 32))
+#define DP_SLOT_FLOW(SLOT) ((__u32) (SLOT) - 1)
+
+/* What becomes of a packet after the flow's operations. */
+enum dp_fate {
+    DP_FATE_ENGINE,             /* The engine executes the flow: nothing is done here. */
+    DP_FATE_DROP,
+    DP_FATE_OUTPUT,             /* To datapath port 'arg'. */
+    DP_FATE_RECIRC,             /* Looked up again with recirc_id 'arg'. */
+};
+
+/* The first line decides a packet's fate for IPv4 flows that only output. */
+struct dp_flow {
+    __u16 mask;                 /* Index of its mask; 0: no flow here.  Written last. */
+    __u8 fate;                  /* enum dp_fate. */
+    __u8 n_ops;                 /* Operations before that. */
+    __u32 generation;           /* Grows each time that this entry is used for another flow. */
+    __u32 ops;                  /* Index of the first operation. */
+    __u32 arg;
+    __u64 hot[DP_HOT_WORDS];    /* Key words, masked. */
+    __u64 warm[DP_WARM_WORDS];
+    __u64 cold[DP_COLD_WORDS];  /* In the order of the mask's cold_word[]. */
+};
+_Static_assert(sizeof(struct dp_flow) == 256, "flow layout");
+
+/* One per flow and shard. */
+struct dp_stats {
+    __u64 packets;
+    __u64 bytes;                /* From the Ethernet header on, before actions. */
+    __u64 used;                 /* When the last packet came, in dp_ticks(): the kernel's jiffies (seven
+                                 * nanoseconds cheaper per packet than asking for the time). */
+    __u32 tcp_flags;            /* Or of all packets' flags, host byte order. */
+    __u32 pad;
+};
+_Static_assert(sizeof(struct dp_stats) == 32, "stats layout");
+
+/* Signature cache: one set, most recent first.  The slots are DP_SLOT(). */
+struct dp_cache {
+    __u64 slot[2];
+};
+
+struct dp_op {
+    __u8 code;                  /* enum dp_op_code. */
+    __u8 n_more;                /* Operations that follow. */
+    __u16 needs;                /* DP_HAS_* that this and all following operations need. */
+    __u16 growth;               /* Bytes of headroom that this and all following operations need. */
+    __u16 arg16;
+    union dp_op_arg {
+        __u64 align;
+        __u8 bytes[56];
+        struct { __u32 value[3], mask[3]; } eth;                            /* dst, src in memory order. */
+        struct {
+            __u32 src, dst, src_mask, dst_mask;                             /* Memory order. */
+            __u8 tos, ttl, tos_mask, ttl_mask;
+        } ip4;
+        struct { __u64 value[2], mask[2]; } ip6_addr;
+        struct {
+            __u32 label, label_mask;                                        /* Memory order. */
+            __u8 tos, ttl, tos_mask, ttl_mask;
+        } ip6;
+        struct { __u16 src, dst, src_mask, dst_mask; } ports;               /* Memory order. */
+        struct { __u8 type, code; } icmp;
+        struct { __u8 value[22], mask[22]; } arp;                           /* As on the wire from ar_op. */
+        struct { __u64 target[2], target_mask[2]; __u8 sll[6], tll[6], sll_mask[6], tll_mask[6]; } nd;
+        struct { __u32 reserved; __u8 type, set_reserved, set_type; } nd_ext;   /* reserved: memory order. */
+        struct { dp_be16 tpid, tci; } vlan;
+        struct { __u32 lse, mask; dp_be16 eth_type; } mpls;                 /* Memory order. */
+        struct { __u32 value, mask; } meta;
+        struct { __u32 alg, basis; } hash;
+        __u32 max_len;
+        __u32 meter;
+    } u;
+};
+_Static_assert(sizeof(struct dp_op) == 64, "operation layout");
+
+#define DP_METER_BANDS 4
+
+/* Token buckets in time: a band lets a packet pass when 'next' is not more than 'burst' ahead of now; each
+ * packet moves 'next' by its cost.  A packet dropped by the band with the highest rate exceeded. */
+struct dp_meter {
+    __u32 n_bands;
+    __u32 per_packet;           /* Bands count packets (else bits). */
+    struct dp_meter_band {
+        __u64 cost_ns16;        /* Nanoseconds * 2^16 per packet, or per byte. */
+        __u64 burst_ns;
+        __u64 next;             /* Nanoseconds of CLOCK_MONOTONIC. */
+        __u64 packets;          /* Dropped. */
+        __u64 bytes;
+    } band[DP_METER_BANDS];
+    __u64 packets;              /* Seen. */
+    __u64 bytes;
+    __u64 used;
+    __u64 pad[4];
+};
+_Static_assert(sizeof(struct dp_meter) == 224, "meter layout");
+
+struct dp_head {
+    __u32 magic;
+    __u32 version;
+    __u32 n_flows;              /* Sizes of the arrays, entries. */
+    __u32 n_buckets;
+    __u32 n_ops;
+    __u32 cache_last;           /* Sets in the signature cache (a power of two) less one. */
+    __u32 shards;               /* Of statistics: CPU i uses shard i % shards. */
+    __u32 shared_shards;        /* More CPUs than shards: counters are updated atomically. */
+    __u32 vlan_limit;           /* VLAN tags to parse. */
+    __u32 n_masks;              /* Masks in order[]. */
+    __u64 hash_key[DP_KEY_WORDS];       /* Random, odd: nobody outside can construct collisions. */
+    __u8 order[DP_MAX_MASKS];   /* Masks, most used first.  Reordering may hide a mask for an instant: a miss. */
+};
+_Static_assert(sizeof(struct dp_head) == 408, "head layout");
+
+/* X(name of array, type of element).  The first two have a fixed size: in BPF they are global variables, whose
+ * addresses are part of the instructions, the others maps that are looked up. */
+#define DP_TABLES(X)            \
+    X(head, struct dp_head)     \
+    X(masks, struct dp_mask)    \
+    DP_SIZED_TABLES(X)
+
+#define DP_SIZED_TABLES(X)      \
+    X(flows, struct dp_flow)    \
+    X(stats, struct dp_stats)   \
+    X(buckets, struct dp_bucket)\
+    X(cache, struct dp_cache)   \
+    X(ops, struct dp_op)        \
+    X(meters, struct dp_meter)
+
+/* The arrays as userspace has them. */
+struct dp_tables {
+#define X(NAME, TYPE) TYPE *NAME; __u32 n_##NAME;
+    DP_TABLES(X)
+#undef X
+};
+
+#endif /* dp/table.h */

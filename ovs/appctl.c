@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ovs-appctl xdp/...: what the datapath does, for people.
+ *
+ * docs/xdp-appctl.md describes the commands. */
+#include <config.h>
+
+#include "dpif_xdp_private.h"
+
+#include "dp/capability.h"
+#include "netdev_xdp.h"
+#include "openvswitch/dynamic-string.h"
+#include "ovs-thread.h"
+#include "smap.h"
+#include "unixctl.h"
+
+static void
+show_port(const struct dpif_xdp_port *port, struct ds *ds)
+{
+    ds_put_format(ds, "  port %"PRIu32": %s (%s)",
+                  odp_to_u32(port->port_no), netdev_get_name(port->netdev),
+                  port->type);
+    if (port->is_device) {
+        struct smap status = SMAP_INITIALIZER(&status);
+
+        netdev_get_status(port->netdev, &status);
+        ds_put_format(ds, " xdp-mode=%s%s",
+                      smap_get_def(&status, "xdp-mode", "none"),
+                      port->open ? "" : ", closed");
+        ds_put_format(ds, " xdp-hook=%s queues=%"PRIuSIZE
+                      " redirect-target=%s",
+                      smap_get_def(&status, "xdp-hook", "none"), port->n_rxqs,
+                      port->redirects ? "yes" : "no");
+        smap_destroy(&status);
+    }
+    ds_put_char(ds, '\n');
+
+    for (size_t i = 0; i < port->n_rxqs; i++) {
+        const struct dpif_xdp_rxq *rxq = &port->rxqs[i];
+        uint64_t n;
+
+        atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_rxq *,
+                                        rxq)->n_packets, &n);
+        ds_put_format(ds, "    queue %"PRIuSIZE": received:%"PRIu64, i, n);
+        if (rxq->sock) {
+            struct oxdp_sock_stats stats;
+
+            oxdp_sock_get_stats(rxq->sock, &stats);
+            ds_put_format(ds, " sent:%"PRIu64" send-drops:%"PRIu64
+                          " ring-full:%"PRIu64" no-frames:%"PRIu64
+                          " other-drops:%"PRIu64,
+                          stats.tx_packets, stats.tx_dropped,
+                          stats.rx_ring_full, stats.rx_fill_empty,
+                          stats.rx_dropped);
+        }
+        ds_put_char(ds, '\n');
+    }
+}
+
+/* What the programs can parse and execute. */
+static void
+show_capability(const struct dp_capability *capability, struct ds *ds)
+{
+    static const char *const key_groups[] = {
+#define X(NAME, TEXT) TEXT,
+        DP_KEY_GROUPS(X)
+#undef X
+    };
+    static const char *const ops[] = {
+#define X(NAME, NEEDS, TEXT) TEXT,
+        DP_OPS(X)
+#undef X
+    };
+
+    ds_put_cstr(ds, "    parses: ");
+    for (int i = 0; i < DP_N_KEY_GROUPS; i++) {
+        if (capability->key_groups & 1u << i) {
+            ds_put_format(ds, "%s; ", key_groups[i]);
+        }
+    }
+    ds_chomp(ds, ' ');
+    ds_chomp(ds, ';');
+    ds_put_cstr(ds, "\n    executes: ");
+    for (int i = 0; i < DP_N_OPS; i++) {
+        if (capability->ops & UINT64_C(1) << i) {
+            ds_put_format(ds, "%s; ", ops[i]);
+        }
+    }
+    ds_chomp(ds, ' ');
+    ds_chomp(ds, ';');
+    ds_put_char(ds, '\n');
+}
+
+static void
+show_program(const struct dpif_xdp_dp *dp, struct ds *ds)
+{
+    struct oxdp_prog_info info;
+
+    if (!dp->progs || oxdp_progs_get_info(dp->progs, &info)) {
+        return;
+    }
+    ds_put_format(ds, "  program: %s id %"PRIu32", %"PRIu32" bytes of BPF, "
+                  "%"PRIu32" of machine code\n",
+                  info.name, info.id, info.xlated_bytes, info.jited_bytes);
+    if (dp->fastpath) {
+        show_capability(oxdp_progs_capability(dp->progs), ds);
+    }
+}
+
+static void
+show_dp(struct dpif_xdp_dp *dp, void *ds_)
+{
+    struct dpif_xdp_port *port;
+    struct ds *ds = ds_;
+
+    ds_put_format(ds, "%s@%s: %"PRIuSIZE" flows\n", dp->class->type, dp->name,
+                  cmap_count(&dp->flows));
+    ovs_mutex_lock(&dp->port_mutex);
+    if (dp->packets) {
+        struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
+
+        ds_put_format(ds, "  umem: %"PRIu32" frames of %u bytes, "
+                      "%"PRIu32" free\n", oxdp_umem_n_frames(umem),
+                      OXDP_FRAME_SIZE, oxdp_umem_n_free(umem));
+    }
+    show_program(dp, ds);
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_format(dp, ds);
+    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_threads_show(dp, ds);
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        show_port(port, ds);
+    }
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+/* Where lookups by programs, counted in 'n', found their flows. */
+static void
+stats_hits(const uint64_t n[DP_N_COUNTERS], const char *indent, struct ds *ds)
+{
+    ds_put_format(ds, "%ssignature cache hits: %"PRIu64"\n"
+                  "%smask hits: %"PRIu64"\n"
+                  "%smasks walked: %"PRIu64"\n"
+                  "%srecirculated: %"PRIu64"\n",
+                  indent, oxdp_hits(n) - n[DP_COUNTER_MASK_HIT],
+                  indent, n[DP_COUNTER_MASK_HIT],
+                  indent, n[DP_COUNTER_MASKS_WALKED],
+                  indent, n[DP_COUNTER_RECIRCULATED]);
+}
+
+static void
+stats_port(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+           struct ds *ds)
+{
+    uint64_t n[DP_N_COUNTERS];
+
+    if (!port->device.ifindex
+        || oxdp_progs_get_counters(dp->progs, port->device.ifindex, n)) {
+        return;
+    }
+    ds_put_format(ds, "  port %"PRIu32": %s\n", odp_to_u32(port->port_no),
+                  netdev_get_name(port->netdev));
+    for (int i = 0; i < DP_COUNTER_RECIRCULATED; i++) {
+        ds_put_format(ds, "    %s: %"PRIu64"\n", oxdp_counter_text(i), n[i]);
+    }
+    stats_hits(n, "    ", ds);
+}
+
+static void
+stats_dp(struct dpif_xdp_dp *dp, void *ds_)
+{
+    struct dpif_xdp_cls_stats engine;
+    struct dpif_xdp_port *port;
+    uint64_t n[DP_N_COUNTERS];
+    struct ds *ds = ds_;
+
+    memset(&engine, 0, sizeof engine);
+    dpif_xdp_cls_stats_add(&engine, &dp->cls_stats);
+    ds_put_format(ds, "%s@%s:\n", dp->class->type, dp->name);
+
+    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_threads_get_stats(dp, &engine);
+    if (dp->progs && !oxdp_progs_get_totals(dp->progs, n)) {
+        ds_put_cstr(ds, "  programs:\n");
+        stats_hits(n, "    ", ds);
+    }
+    ds_put_format(ds, "  engine:\n"
+                  "    signature cache hits: %"PRIu64"\n"
+                  "    mask hits: %"PRIu64"\n"
+                  "    masks walked: %"PRIu64"\n"
+                  "    misses: %"PRIu64"\n",
+                  engine.n_cache_hit, engine.n_table_hit, engine.n_mask_walk,
+                  engine.n_miss);
+    for (int i = 0; i < DPIF_XDP_N_DROPS; i++) {
+        uint64_t n_drops;
+
+        atomic_read_relaxed(&dp->drops[i], &n_drops);
+        ds_put_format(ds, "    dropped: %s: %"PRIu64"\n",
+                      dpif_xdp_drop_text(i), n_drops);
+    }
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        stats_port(dp, port, ds);
+    }
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+static void
+dump_masks_dp(struct dpif_xdp_dp *dp, void *ds_)
+{
+    struct ds *ds = ds_;
+
+    ds_put_format(ds, "%s@%s:\n", dp->class->type, dp->name);
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_format_masks(dp, ds);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+static void
+show_bonds(struct dpif_xdp_dp *dp, void *ds)
+{
+    dpif_xdp_bonds_format(&dp->bonds, ds);
+}
+
+/* 'cb' writes what a command says about one datapath. */
+struct command {
+    const char *name;
+    void (*cb)(struct dpif_xdp_dp *, void *ds);
+};
+
+static const struct command commands[] = {
+    { "xdp/show", show_dp },
+    { "xdp/stats", stats_dp },
+    { "xdp/dump-masks", dump_masks_dp },
+    { "xdp/bond-show", show_bonds },
+};
+
+static void
+run_command(struct unixctl_conn *conn, int argc OVS_UNUSED,
+            const char *argv[] OVS_UNUSED, void *command_)
+{
+    const struct command *command = command_;
+    struct ds ds = DS_EMPTY_INITIALIZER;
+
+    dpif_xdp_for_each(command->cb, &ds);
+    unixctl_command_reply(conn, ds_cstr(&ds));
+    ds_destroy(&ds);
+}
+
+void
+dpif_xdp_appctl_init(void)
+{
+    static struct ovsthread_once once = OVSTHREAD_ONCE_INITIALIZER;
+
+    if (ovsthread_once_start(&once)) {
+        for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+            unixctl_command_register(commands[i].name, "", 0, 0, run_command,
+                                     CONST_CAST(struct command *,
+                                                &commands[i]));
+        }
+        ovsthread_once_done(&once);
+    }
+}

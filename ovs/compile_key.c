@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* struct flow and struct match -> keys and masks of dp/key.h. */
+#include <config.h>
+
+#include "ovs/compile_private.h"
+
+#include <netinet/in.h>
+#include <netinet/ip6.h>
+#include <string.h>
+
+#include "openvswitch/match.h"
+#include "packets.h"
+
+/* Copies from 'data' (a flow or its mask) the fields that a key has for flows
+ * like 'flow', and zeroes them in 'data': what remains cannot be expressed. */
+static void move_metadata(struct flow *data, const struct flow *,
+                          union dp_key *);
+static void move_tunnel(struct flow *data, union dp_key *);
+static void move_headers(struct flow *data, const struct flow *,
+                         union dp_key *);
+
+#define MOVE(TO, FROM)                                      \
+    do {                                                    \
+        BUILD_ASSERT(sizeof (TO) == sizeof (FROM));         \
+        memcpy(&(TO), &(FROM), sizeof (TO));                \
+        memset(&(FROM), 0, sizeof (FROM));                  \
+    } while (0)
+
+void
+dpif_xdp_compile_key(const struct flow *flow, union dp_key *key)
+{
+    struct flow rest = *flow;
+
+    memset(key, 0, sizeof *key);
+    move_metadata(&rest, flow, key);
+    move_tunnel(&rest, key);
+    move_headers(&rest, flow, key);
+}
+
+/* Groups of key words that a mask may need a program to fill.  Fields shared
+ * by all Ethernet frames are in no group. */
+static uint32_t
+key_groups(const union dp_key *mask, const struct flow *flow)
+{
+    uint32_t groups = 1u << DP_KEY_GROUP_ETHERNET;
+    ovs_be16 type = flow->dl_type;
+    bool l3 = (mask->w[2] || mask->w[3] || mask->ip_proto || mask->w[6]
+               || mask->w[7] || mask->w[8] || mask->w[9] || mask->w[10]
+               || mask->w[11] || mask->w[12] || mask->w[13]);
+
+    if (flow->vlans[0].tci) {
+        groups |= 1u << DP_KEY_GROUP_VLAN;
+    }
+    if (flow->vlans[1].tci) {
+        groups |= 1u << DP_KEY_GROUP_QINQ;
+    }
+    if (l3) {
+        groups |= (type == htons(ETH_TYPE_IP) ? 1u << DP_KEY_GROUP_IP4
+                   : type == htons(ETH_TYPE_IPV6) ? 1u << DP_KEY_GROUP_IP6
+                   : eth_type_mpls(type) ? 1u << DP_KEY_GROUP_MPLS
+                   : 1u << DP_KEY_GROUP_ARP);
+    }
+    if (mask->nd_reserved.raw || mask->w[10] || mask->w[11] || mask->w[12]
+        || mask->w[13]) {
+        groups |= 1u << DP_KEY_GROUP_ND;
+    }
+    if (flow->nw_proto == IPPROTO_IGMP && mask->igmp_group.raw
+        && type == htons(ETH_TYPE_IP)) {
+        groups |= 1u << DP_KEY_GROUP_IGMP;
+    }
+    if (flow->recirc_id || mask->dp_hash) {
+        groups |= 1u << DP_KEY_GROUP_RECIRC;
+    }
+    if (mask->skb_priority || mask->skb_mark) {
+        groups |= 1u << DP_KEY_GROUP_MARK;
+    }
+    if (mask->ct_mark || mask->w[16] || mask->w[17] || mask->w[18]
+        || mask->w[19] || mask->w[20] || mask->w[21] || mask->w[22]) {
+        groups |= 1u << DP_KEY_GROUP_CT;
+    }
+    for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORDS; i++) {
+        if (mask->w[i]) {
+            groups |= 1u << DP_KEY_GROUP_TUNNEL;
+        }
+    }
+    return groups;
+}
+
+enum dpif_xdp_compile_reason
+dpif_xdp_compile_match(const struct match *match,
+                       const struct dp_capability *caps, union dp_key *key,
+                       union dp_key *mask)
+{
+    struct flow rest = match->wc.masks;
+    struct flow kind = match->flow;
+    const struct flow *flow = &match->flow;
+
+    /* Which fields share a word depends on the protocol, if it is known. */
+    if (rest.nw_proto != UINT8_MAX) {
+        kind.nw_proto = 0;
+    }
+    memset(mask, 0, sizeof *mask);
+    move_metadata(&rest, &kind, mask);
+    move_tunnel(&rest, mask);
+    move_headers(&rest, &kind, mask);
+
+    /* Only Ethernet frames reach the program. */
+    if (flow->packet_type != htonl(PT_ETH)) {
+        return DPIF_XDP_COMPILE_KEY_FIELD;
+    }
+    rest.packet_type = 0;
+    if (!is_all_zeros(&rest, sizeof rest)) {
+        return DPIF_XDP_COMPILE_KEY_FIELD;
+    }
+    if (match->wc.masks.dl_type != OVS_BE16_MAX) {
+        return DPIF_XDP_COMPILE_KEY_TYPE;
+    }
+    if (key_groups(mask, flow) & ~caps->key_groups) {
+        return DPIF_XDP_COMPILE_KEY_PROGRAM;
+    }
+
+    rest = *flow;
+    memset(key, 0, sizeof *key);
+    move_metadata(&rest, &kind, key);
+    move_tunnel(&rest, key);
+    move_headers(&rest, &kind, key);
+    for (int i = 0; i < DP_KEY_WORDS; i++) {
+        key->w[i] &= mask->w[i];
+    }
+    return DPIF_XDP_COMPILE_OK;
+}
+
+static void
+move_metadata(struct flow *data, const struct flow *flow, union dp_key *key)
+{
+    MOVE(key->in_port, data->in_port.odp_port);
+    MOVE(key->recirc_id, data->recirc_id);
+    MOVE(key->dp_hash, data->dp_hash);
+    MOVE(key->skb_priority, data->skb_priority);
+    MOVE(key->skb_mark, data->pkt_mark);
+    MOVE(key->ct_state, data->ct_state);
+    MOVE(key->ct_proto, data->ct_nw_proto);
+    MOVE(key->ct_zone, data->ct_zone);
+    MOVE(key->ct_mark, data->ct_mark);
+    MOVE(key->ct_label, data->ct_label);
+    MOVE(key->ct_tp_src, data->ct_tp_src);
+    MOVE(key->ct_tp_dst, data->ct_tp_dst);
+    if (flow->dl_type == htons(ETH_TYPE_IPV6)) {
+        MOVE(key->ct_ip6_src, data->ct_ipv6_src);
+        MOVE(key->ct_ip6_dst, data->ct_ipv6_dst);
+    } else {
+        MOVE(key->ct_ip4_src, data->ct_nw_src);
+        MOVE(key->ct_ip4_dst, data->ct_nw_dst);
+    }
+}
+
+static void
+move_tunnel(struct flow *data, union dp_key *key)
+{
+    struct flow_tnl *tunnel = &data->tunnel;
+
+    MOVE(key->tun_id, tunnel->tun_id);
+    MOVE(key->tun_flags, tunnel->flags);
+    MOVE(key->tun_tos, tunnel->ip_tos);
+    MOVE(key->tun_ttl, tunnel->ip_ttl);
+    MOVE(key->tun_tp_src, tunnel->tp_src);
+    MOVE(key->tun_tp_dst, tunnel->tp_dst);
+    MOVE(key->tun_ip4_src, tunnel->ip_src);
+    MOVE(key->tun_ip4_dst, tunnel->ip_dst);
+    MOVE(key->tun_ip6_src, tunnel->ipv6_src);
+    MOVE(key->tun_ip6_dst, tunnel->ipv6_dst);
+}
+
+static void
+move_headers(struct flow *data, const struct flow *flow, union dp_key *key)
+{
+    ovs_be16 type = flow->dl_type;
+    bool ip4 = type == htons(ETH_TYPE_IP);
+    bool ip6 = type == htons(ETH_TYPE_IPV6);
+    bool arp = type == htons(ETH_TYPE_ARP) || type == htons(ETH_TYPE_RARP);
+
+    MOVE(key->eth_dst, data->dl_dst);
+    MOVE(key->eth_src, data->dl_src);
+    MOVE(key->eth_type, data->dl_type);
+    MOVE(key->vlan, data->vlans[0].qtag);
+    MOVE(key->vlan2, data->vlans[1].qtag);
+    MOVE(key->ip_proto, data->nw_proto);
+    MOVE(key->ip_frag, data->nw_frag);
+
+    if (ip4 || ip6) {
+        MOVE(key->ip_tos, data->nw_tos);
+        MOVE(key->ip_ttl, data->nw_ttl);
+        MOVE(key->tp_src, data->tp_src);
+        MOVE(key->tp_dst, data->tp_dst);
+        MOVE(key->tcp_flags, data->tcp_flags);
+        if (flow->nw_proto == IPPROTO_ICMPV6) {
+            MOVE(key->nd_target, data->nd_target);
+            MOVE(key->nd_sll, data->arp_sha);
+            MOVE(key->nd_tll, data->arp_tha);
+            MOVE(key->nd_reserved, data->igmp_group_ip4);
+        }
+    }
+    if (ip4 || arp) {
+        MOVE(key->ip4_src, data->nw_src);
+        MOVE(key->ip4_dst, data->nw_dst);
+    }
+    if (ip4 && flow->nw_proto == IPPROTO_IGMP) {
+        MOVE(key->igmp_group, data->igmp_group_ip4);
+    } else if (arp) {
+        memcpy(&key->arp_hw0, &data->arp_sha, ETH_ADDR_LEN);
+        memcpy((uint8_t *) &key->arp_hw0 + ETH_ADDR_LEN, &data->arp_tha, 2);
+        memcpy(&key->arp_hw1, (uint8_t *) &data->arp_tha + 2, 4);
+        memset(&data->arp_sha, 0, sizeof data->arp_sha);
+        memset(&data->arp_tha, 0, sizeof data->arp_tha);
+    } else if (ip6) {
+        memcpy(&key->ip6_src_hi, &data->ipv6_src, 8);
+        memcpy(&key->ip6_src_lo, &data->ipv6_src.s6_addr[8], 8);
+        memset(&data->ipv6_src, 0, sizeof data->ipv6_src);
+        MOVE(key->ip6_dst, data->ipv6_dst);
+        MOVE(key->ip6_label, data->ipv6_label);
+    } else if (eth_type_mpls(type)) {
+        MOVE(key->mpls01[0], data->mpls_lse[0]);
+        MOVE(key->mpls01[1], data->mpls_lse[1]);
+        MOVE(key->mpls2, data->mpls_lse[2]);
+    }
+}

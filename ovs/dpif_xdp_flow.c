@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flow table as ofproto sees it: put, delete, get, flush, dump. */
+#include <config.h>
+
+#include "dpif_xdp_private.h"
+
+#include <errno.h>
+
+#include "dpif.h"
+#include "flow.h"
+#include "odp-util.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/match.h"
+#include "openvswitch/ofpbuf.h"
+#include "openvswitch/vlog.h"
+#include "packets.h"
+#include "validate.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_flow);
+
+static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
+static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
+
+/* What the engine matches on: everything. */
+static const struct odp_support support = {
+    .max_vlan_headers = SIZE_MAX,
+    .max_mpls_depth = SIZE_MAX,
+    .recirc = true,
+    .ct_state = true,
+    .ct_zone = true,
+    .ct_mark = true,
+    .ct_label = true,
+    .ct_state_nat = true,
+    .ct_orig_tuple = true,
+    .ct_orig_tuple6 = true,
+};
+
+/* The ct_state bits that lib/conntrack sets. */
+#define CS_SUPPORTED (CS_NEW | CS_ESTABLISHED | CS_RELATED | CS_INVALID     \
+                      | CS_REPLY_DIR | CS_TRACKED | CS_SRC_NAT | CS_DST_NAT)
+
+static int match_from_netlink(const struct dpif_flow_put *, struct match *);
+static struct dpif_xdp_actions *actions_create(const struct nlattr *, size_t);
+static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
+                                       const ovs_u128 *ufid,
+                                       const struct nlattr *key, size_t len);
+static struct dpif_xdp_flow *find_matching(const struct dpif_xdp_dp *,
+                                           const ovs_u128 *,
+                                           const struct flow *);
+static int modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
+                       const struct match *, const struct dpif_flow_put *)
+    OVS_REQUIRES(dp->flow_mutex);
+static void hide_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
+    OVS_REQUIRES(dp->flow_mutex);
+static void free_flow(struct dpif_xdp_flow *);
+static void get_flow_stats(const struct dpif_xdp_dp *,
+                           const struct dpif_xdp_flow *,
+                           struct dpif_flow_stats *);
+static void format_flow(const struct dpif_xdp_dp *,
+                        const struct dpif_xdp_flow *, struct ofpbuf *key_buf,
+                        struct ofpbuf *mask_buf, struct dpif_flow *,
+                        bool terse);
+static void log_change(const struct dpif_xdp_dp *,
+                       const struct dpif_xdp_flow *, const char *what);
+
+static uint32_t
+ufid_hash(const ovs_u128 *ufid)
+{
+    return ufid->u32[0];
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *rule)
+{
+    return rule ? CONTAINER_OF(rule, struct dpif_xdp_flow, rule) : NULL;
+}
+
+struct dpif_xdp_actions *
+dpif_xdp_flow_actions(const struct dpif_xdp_flow *flow)
+{
+    return ovsrcu_get(struct dpif_xdp_actions *, &flow->actions);
+}
+
+/* Accounts packets that 'flow' handled.  'now_ms' is monotonic. */
+void
+dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
+                   size_t n_bytes, uint16_t tcp_flags, long long now_ms)
+{
+    uint64_t orig;
+    uint16_t flags;
+
+    atomic_add_relaxed(&flow->n_packets, n_packets, &orig);
+    atomic_add_relaxed(&flow->n_bytes, n_bytes, &orig);
+    atomic_store_relaxed(&flow->used, now_ms);
+    atomic_read_relaxed(&flow->tcp_flags, &flags);
+    if (tcp_flags & ~flags) {
+        uint16_t ignored;
+
+        atomic_or_explicit(&flow->tcp_flags, tcp_flags, &ignored,
+                           memory_order_relaxed);
+    }
+}
+
+/* The Netlink form of a mask cannot wildcard whether there is a VLAN tag: a
+ * mask without VLAN means that there is none.  Make 'match' say so. */
+void
+dpif_xdp_match_finish(struct match *match)
+{
+    if (!match->wc.masks.vlans[0].tci) {
+        match->wc.masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
+    }
+}
+
+/* Adds a flow for 'match' (finished, in_port exact), which must be new.  A
+ * 'probe' is to see whether it is accepted: no program shall run it. */
+struct dpif_xdp_flow *
+dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
+                      const ovs_u128 *ufid, const struct nlattr *actions,
+                      size_t actions_len, bool probe)
+{
+    struct dpif_xdp_flow *flow = xzalloc(sizeof *flow);
+
+    flow->ufid = *ufid;
+    flow->key = miniflow_create(&match->flow);
+    ovsrcu_init(&flow->actions, actions_create(actions, actions_len));
+    dpif_xdp_cls_insert(&dp->cls, &flow->rule, match);
+    cmap_insert(&dp->flows, &flow->node, ufid_hash(ufid));
+    dpif_xdp_fastpath_flow_init(flow);
+    if (!probe) {
+        dpif_xdp_fastpath_put(dp, flow, match, actions, actions_len);
+    }
+    log_change(dp, flow, "flow_add");
+    return flow;
+}
+
+void
+dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_flow *flow;
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    CMAP_FOR_EACH (flow, node, &dp->flows) {
+        if (!flow->dying) {
+            dpif_xdp_fastpath_unlink(dp, flow);
+            hide_flow(dp, flow);
+            ovsrcu_postpone(free_flow, flow);
+        }
+    }
+    /* Programs report what they matched until they are done with it. */
+    dpif_xdp_fastpath_settle(dp);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+int
+dpif_xdp_flow_flush(struct dpif *dpif)
+{
+    dpif_xdp_flows_flush(dpif_xdp_dp_cast(dpif));
+    return 0;
+}
+
+int
+dpif_xdp_flow_put(struct dpif *dpif, const struct dpif_flow_put *put)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct dpif_xdp_flow *flow;
+    struct match match;
+    ovs_u128 ufid;
+    int error;
+
+    if (put->stats) {
+        memset(put->stats, 0, sizeof *put->stats);
+    }
+    error = match_from_netlink(put, &match);
+    if (!error) {
+        error = dpif_xdp_validate_actions(put->actions, put->actions_len);
+    }
+    if (error) {
+        return error;
+    }
+    if (put->ufid) {
+        ufid = *put->ufid;
+    } else {
+        odp_flow_key_hash(&match.flow, sizeof match.flow, &ufid);
+    }
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    while ((flow = find_matching(dp, &ufid, &match.flow)) != NULL
+           && dpif_xdp_fastpath_settling(flow)) {
+        /* Lets go of the mutex. */
+        dpif_xdp_fastpath_settle(dp);
+    }
+    if (!flow) {
+        if (put->flags & DPIF_FP_CREATE) {
+            dpif_xdp_flow_install(dp, &match, &ufid, put->actions,
+                                  put->actions_len,
+                                  put->flags & DPIF_FP_PROBE);
+        } else {
+            error = ENOENT;
+        }
+    } else if (flow->dying) {
+        error = put->flags & DPIF_FP_CREATE ? EEXIST : ENOENT;
+    } else if (put->flags & DPIF_FP_MODIFY) {
+        error = modify_flow(dp, flow, &match, put);
+    } else {
+        error = EEXIST;
+    }
+    ovs_mutex_unlock(&dp->flow_mutex);
+    return error;
+}
+
+/* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  To
+ * know their last counts takes a wait until programs are done with them: once
+ * for all.  The engine keeps them until then: packets that programs do not
+ * know any more must not be taken for those of a new flow. */
+void
+dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct dpif_xdp_flow **flows = xmalloc(n * sizeof *flows);
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    for (size_t i = 0; i < n; i++) {
+        const struct dpif_flow_del *del = &ops[i]->flow_del;
+
+        flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
+        if (flows[i]) {
+            flows[i]->dying = true;
+            dpif_xdp_fastpath_unlink(dp, flows[i]);
+        }
+        ops[i]->error = flows[i] ? 0 : ENOENT;
+    }
+    dpif_xdp_fastpath_settle(dp);
+    for (size_t i = 0; i < n; i++) {
+        if (flows[i]) {
+            hide_flow(dp, flows[i]);
+            if (ops[i]->flow_del.stats) {
+                get_flow_stats(dp, flows[i], ops[i]->flow_del.stats);
+            }
+            ovsrcu_postpone(free_flow, flows[i]);
+        }
+    }
+    ovs_mutex_unlock(&dp->flow_mutex);
+    free(flows);
+}
+
+int
+dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
+{
+    struct dpif_xdp_flow *flow = find_flow(dpif_xdp_dp_cast(dpif), get->ufid,
+                                           get->key, get->key_len);
+
+    if (!flow) {
+        return ENOENT;
+    }
+    format_flow(dpif_xdp_dp_cast(dpif), flow, get->buffer, get->buffer,
+                get->flow, false);
+    return 0;
+}
+
+#define DUMP_BATCH 50                   /* Flows given out at once. */
+
+struct flow_dump {
+    struct dpif_flow_dump up;
+    struct ovs_mutex mutex;
+    struct cmap_position position;      /* Guarded by 'mutex'. */
+    bool done;                          /* Guarded by 'mutex'. */
+};
+
+struct flow_dump_thread {
+    struct dpif_flow_dump_thread up;
+    struct flow_dump *dump;
+    struct odputil_keybuf keys[DUMP_BATCH];
+    struct odputil_keybuf masks[DUMP_BATCH];
+};
+
+struct dpif_flow_dump *
+dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
+                          struct dpif_flow_dump_types *types OVS_UNUSED)
+{
+    struct flow_dump *dump = xzalloc(sizeof *dump);
+
+    dpif_flow_dump_init(&dump->up, dpif);
+    dump->up.terse = terse;
+    ovs_mutex_init(&dump->mutex);
+    return &dump->up;
+}
+
+int
+dpif_xdp_flow_dump_destroy(struct dpif_flow_dump *dump_)
+{
+    struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
+
+    ovs_mutex_destroy(&dump->mutex);
+    free(dump);
+    return 0;
+}
+
+struct dpif_flow_dump_thread *
+dpif_xdp_flow_dump_thread_create(struct dpif_flow_dump *dump_)
+{
+    struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
+    struct flow_dump_thread *thread = xmalloc(sizeof *thread);
+
+    dpif_flow_dump_thread_init(&thread->up, &dump->up);
+    thread->dump = dump;
+    return &thread->up;
+}
+
+void
+dpif_xdp_flow_dump_thread_destroy(struct dpif_flow_dump_thread *thread)
+{
+    free(CONTAINER_OF(thread, struct flow_dump_thread, up));
+}
+
+int
+dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
+                        struct dpif_flow *flows, int max_flows)
+{
+    struct flow_dump_thread *thread
+        = CONTAINER_OF(thread_, struct flow_dump_thread, up);
+    struct flow_dump *dump = thread->dump;
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dump->up.dpif);
+    struct dpif_xdp_flow *found[DUMP_BATCH];
+    int n = 0;
+
+    ovs_mutex_lock(&dump->mutex);
+    while (!dump->done && n < MIN(max_flows, DUMP_BATCH)) {
+        struct cmap_node *node = cmap_next_position(&dp->flows,
+                                                    &dump->position);
+        if (node) {
+            found[n++] = CONTAINER_OF(node, struct dpif_xdp_flow, node);
+        } else {
+            dump->done = true;
+        }
+    }
+    ovs_mutex_unlock(&dump->mutex);
+
+    for (int i = 0; i < n; i++) {
+        struct ofpbuf key, mask;
+
+        ofpbuf_use_stack(&key, &thread->keys[i], sizeof thread->keys[i]);
+        ofpbuf_use_stack(&mask, &thread->masks[i], sizeof thread->masks[i]);
+        format_flow(dp, found[i], &key, &mask, &flows[i], dump->up.terse);
+    }
+    return n;
+}
+
+/* Sets '*match' from the Netlink attributes of 'put'.  Returns 0 or EINVAL. */
+static int
+match_from_netlink(const struct dpif_flow_put *put, struct match *match)
+{
+    bool probe = put->flags & DPIF_FP_PROBE;
+    const char *problem = NULL;
+    char *detail = NULL;
+
+    match->tun_md.valid = false;
+    if (odp_flow_key_to_flow(put->key, put->key_len, &match->flow, &detail)) {
+        problem = "cannot parse the key";
+    } else if (odp_flow_key_to_mask(put->mask, put->mask_len, &match->wc,
+                                    &match->flow, &detail)) {
+        problem = "cannot parse the mask";
+    } else if (match->flow.ct_state & ~CS_SUPPORTED) {
+        problem = probe ? "unsupported ct_state" : "ct_state unsupported";
+    } else if (match->wc.masks.in_port.odp_port != ODPP_NONE) {
+        problem = "in_port is not an exact match";
+    }
+
+    if (problem) {
+        if (!probe && !VLOG_DROP_ERR(&rl)) {
+            struct ds s = DS_EMPTY_INITIALIZER;
+
+            odp_flow_format(put->key, put->key_len, put->mask, put->mask_len,
+                            NULL, &s, true);
+            VLOG_ERR("failed to put flow: %s%s%s: %s", problem,
+                     detail ? ": " : "", detail ? detail : "", ds_cstr(&s));
+            ds_destroy(&s);
+        }
+        free(detail);
+        return EINVAL;
+    }
+    dpif_xdp_match_finish(match);
+    return 0;
+}
+
+static struct dpif_xdp_actions *
+actions_create(const struct nlattr *actions, size_t size)
+{
+    struct dpif_xdp_actions *copy = xmalloc(sizeof *copy + size);
+
+    copy->size = size;
+    copy->growth = dpif_xdp_actions_growth(actions, size);
+    copy->uses_hash = dpif_xdp_actions_use_hash(actions, size);
+    if (size) {
+        memcpy(copy->actions, actions, size);
+    }
+    return copy;
+}
+
+/* The flow with 'ufid', or, if 'ufid' is null, of the Netlink key 'key'.  None
+ * that is dying. */
+static struct dpif_xdp_flow *
+find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
+          const struct nlattr *key, size_t len)
+{
+    struct dpif_xdp_flow *flow;
+    ovs_u128 ufid;
+
+    if (ufidp) {
+        ufid = *ufidp;
+    } else {
+        struct flow key_flow;
+
+        if (odp_flow_key_to_flow(key, len, &key_flow, NULL)) {
+            return NULL;
+        }
+        odp_flow_key_hash(&key_flow, sizeof key_flow, &ufid);
+    }
+
+    CMAP_FOR_EACH_WITH_HASH (flow, node, ufid_hash(&ufid), &dp->flows) {
+        if (ovs_u128_equals(flow->ufid, ufid) && !flow->dying) {
+            return flow;
+        }
+    }
+    return NULL;
+}
+
+/* The flow with 'ufid' or, failing that, one that packets of 'flow' match,
+ * which may be dying. */
+static struct dpif_xdp_flow *
+find_matching(const struct dpif_xdp_dp *dp, const ovs_u128 *ufid,
+              const struct flow *flow)
+{
+    struct dpif_xdp_flow *found = find_flow(dp, ufid, NULL, 0);
+
+    if (!found) {
+        struct dpif_xdp_key key;
+
+        dpif_xdp_key_from_flow(flow, &key);
+        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls, &key));
+    }
+    return found;
+}
+
+static int
+modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
+            const struct match *match, const struct dpif_flow_put *put)
+{
+    struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
+
+    if (put->stats) {
+        get_flow_stats(dp, flow, put->stats);
+    }
+    ovsrcu_set(&flow->actions, actions_create(put->actions,
+                                              put->actions_len));
+    ovsrcu_postpone(free, old);
+    dpif_xdp_fastpath_put(dp, flow, match, put->actions, put->actions_len);
+    if (put->flags & DPIF_FP_ZERO_STATS) {
+        dpif_xdp_fastpath_zero_stats(dp, flow);
+        atomic_store_relaxed(&flow->n_packets, 0);
+        atomic_store_relaxed(&flow->n_bytes, 0);
+        atomic_store_relaxed(&flow->used, 0);
+        atomic_store_relaxed(&flow->tcp_flags, 0);
+    }
+    log_change(dp, flow, "flow_mod");
+    return 0;
+}
+
+static void
+free_flow(struct dpif_xdp_flow *flow)
+{
+    free(dpif_xdp_flow_actions(flow));
+    free(flow->key);
+    dpif_xdp_rule_uninit(&flow->rule);
+    free(flow);
+}
+
+/* Hides 'flow' from the engine's lookups.  It must be freed through RCU, after
+ * what programs hold of it has settled. */
+static void
+hide_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    log_change(dp, flow, "flow_del");
+    dpif_xdp_cls_remove(&dp->cls, &flow->rule);
+    cmap_remove(&dp->flows, &flow->node, ufid_hash(&flow->ufid));
+}
+
+static void
+get_flow_stats(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow_,
+               struct dpif_flow_stats *stats)
+{
+    struct dpif_xdp_flow *flow = CONST_CAST(struct dpif_xdp_flow *, flow_);
+    uint64_t n;
+
+    atomic_read_relaxed(&flow->n_packets, &n);
+    stats->n_packets = n;
+    atomic_read_relaxed(&flow->n_bytes, &n);
+    stats->n_bytes = n;
+    atomic_read_relaxed(&flow->used, &stats->used);
+    atomic_read_relaxed(&flow->tcp_flags, &stats->tcp_flags);
+    dpif_xdp_fastpath_add_stats(dp, flow, stats);
+}
+
+/* Describes 'flow' in '*ret'; its key and mask, unless 'terse', are appended
+ * to 'key_buf' and 'mask_buf', which may be one. */
+static void
+format_flow(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
+            struct ofpbuf *key_buf, struct ofpbuf *mask_buf,
+            struct dpif_flow *ret, bool terse)
+{
+    memset(ret, 0, sizeof *ret);
+    if (!terse) {
+        const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
+        struct flow_wildcards wc;
+        struct flow key;
+        struct odp_flow_key_parms parms = {
+            .flow = &key,
+            .mask = &wc.masks,
+            .support = support,
+        };
+        size_t offset;
+
+        miniflow_expand(flow->key, &key);
+        dpif_xdp_rule_mask(&flow->rule, &wc);
+
+        offset = key_buf->size;
+        ret->key = ofpbuf_tail(key_buf);
+        odp_flow_key_from_flow(&parms, key_buf);
+        ret->key_len = key_buf->size - offset;
+
+        offset = mask_buf->size;
+        ret->mask = ofpbuf_tail(mask_buf);
+        parms.key_buf = key_buf;
+        odp_flow_key_from_mask(&parms, mask_buf);
+        ret->mask_len = mask_buf->size - offset;
+
+        ret->actions = actions->actions;
+        ret->actions_len = actions->size;
+    }
+    ret->ufid = flow->ufid;
+    ret->ufid_present = true;
+    ret->pmd_id = PMD_ID_NULL;
+    get_flow_stats(dp, flow, &ret->stats);
+    /* As lib/dpctl.c understands it: offloaded, but executed by "ovs", is
+     * offloaded partially. */
+    ret->attrs.offloaded = dpif_xdp_fastpath_finds(flow);
+    ret->attrs.dp_layer = dpif_xdp_fastpath_runs(flow) ? "xdp" : "ovs";
+}
+
+static void
+log_change(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
+           const char *what)
+{
+    if (OVS_UNLIKELY(!VLOG_DROP_DBG(&change_rl))) {
+        struct odputil_keybuf key, mask;
+        struct ofpbuf key_buf, mask_buf;
+        struct dpif_flow df;
+        struct ds ds = DS_EMPTY_INITIALIZER;
+
+        ofpbuf_use_stack(&key_buf, &key, sizeof key);
+        ofpbuf_use_stack(&mask_buf, &mask, sizeof mask);
+        format_flow(dp, flow, &key_buf, &mask_buf, &df, false);
+
+        ds_put_format(&ds, "%s: ", what);
+        odp_format_ufid(&flow->ufid, &ds);
+        ds_put_char(&ds, ' ');
+        odp_flow_format(df.key, df.key_len, df.mask, df.mask_len, NULL, &ds,
+                        false);
+        ds_put_cstr(&ds, ", actions:");
+        format_odp_actions(&ds, df.actions, df.actions_len, NULL);
+        VLOG_DBG("%s", ds_cstr(&ds));
+        ds_destroy(&ds);
+    }
+}

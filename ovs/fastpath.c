@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "fastpath.h"
+
+#include "compile.h"
+#include "core/mask_text.h"
+#include "core/prog.h"
+#include "core/table.h"
+#include "core/ticks.h"
+#include "dp/capability.h"
+#include "dp/record.h"
+#include "dpif_xdp_private.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/match.h"
+#include "openvswitch/vlog.h"
+#include "ovs-atomic.h"
+#include "ovs-thread.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
+
+/* Why the engine runs a flow: what the compiler says, and more. */
+enum dpif_xdp_fastpath_reason {
+#define X(NAME, TEXT) REASON_##NAME,
+    DPIF_XDP_COMPILE_REASONS(X)
+#undef X
+    REASON_PORT,
+    REASON_FULL,
+    N_REASONS
+};
+
+static const char *const reason_texts[N_REASONS] = {
+#define X(NAME, TEXT) [REASON_##NAME] = TEXT,
+    DPIF_XDP_COMPILE_REASONS(X)
+#undef X
+    [REASON_PORT] = "outputs to a port that programs cannot send to",
+    [REASON_FULL] = "found the tables full",
+};
+
+struct dpif_xdp_fastpath {
+    struct oxdp_progs *progs;
+    struct oxdp_table *table;
+    struct oxdp_ticks *ticks;           /* Changes as statistics do. */
+    size_t n_indexes;
+    OVSRCU_TYPE(struct dpif_xdp_flow *) *flows;     /* By index. */
+
+    /* Readers of statistics try again when this changed or is odd: it covers
+     * moving counts from the tables to the flow. */
+    atomic_uint32_t stats_seq;
+
+    struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
+    size_t n_unlinked;
+    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath. */
+};
+
+static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
+static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
+                   const struct dpif_xdp_compiled *);
+
+struct dpif_xdp_fastpath *
+dpif_xdp_fastpath_create(struct oxdp_progs *progs)
+{
+    struct dpif_xdp_fastpath *fp = xzalloc(sizeof *fp);
+    int error = -oxdp_ticks_open(&fp->ticks);
+
+    if (error) {
+        VLOG_ERR("cannot read the kernel's clock (%s): all flows run in the "
+                 "engine", ovs_strerror(error));
+        free(fp);
+        return NULL;
+    }
+    fp->progs = progs;
+    fp->table = oxdp_progs_table(progs);
+    fp->n_indexes = oxdp_table_memory(fp->table)->n_flows;
+    fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
+    ovs_mutex_init(&fp->settle_mutex);
+    oxdp_table_on_reclaim(fp->table, reclaimed, fp);
+    oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
+    return fp;
+}
+
+void
+dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
+{
+    if (fp) {
+        ovs_mutex_destroy(&fp->settle_mutex);
+        oxdp_ticks_close(fp->ticks);
+        free(fp->flows);
+        free(fp);
+    }
+}
+
+static void
+stats_change_begin(struct dpif_xdp_fastpath *fp)
+{
+    uint32_t seq;
+
+    atomic_read_relaxed(&fp->stats_seq, &seq);
+    atomic_store_relaxed(&fp->stats_seq, seq + 1);
+    atomic_thread_fence(memory_order_release);
+}
+
+static void
+stats_change_end(struct dpif_xdp_fastpath *fp)
+{
+    uint32_t seq;
+
+    atomic_read_relaxed(&fp->stats_seq, &seq);
+    atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
+}
+
+void
+dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
+{
+    memset(&flow->fp, 0, sizeof flow->fp);
+    flow->fp.index = DP_NO_FLOW;
+    flow->fp.old_index = DP_NO_FLOW;
+}
+
+/* Takes 'flow' out of the numbers of flows by reason. */
+static void
+uncount(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow)
+{
+    fp->n_reasons[flow->fp.reason] -= flow->fp.counted;
+    flow->fp.counted = false;
+}
+
+bool
+dpif_xdp_fastpath_settling(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.old_index != DP_NO_FLOW;
+}
+
+void
+dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
+                      const struct match *match, const struct nlattr *actions,
+                      size_t actions_len)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_compiled compiled;
+    enum dpif_xdp_fastpath_reason reason;
+    struct dp_capability caps;
+    bool matches;
+
+    if (!fp) {
+        return;
+    }
+    caps = *oxdp_progs_capability(fp->progs);
+    ovs_assert(!dpif_xdp_fastpath_settling(flow));
+    uncount(fp, flow);
+
+    /* Meters live in the engine, whose token buckets programs do not share. */
+    caps.ops &= ~(UINT64_C(1) << DP_OP_METER);
+    reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
+        match, actions, actions_len, &caps, &compiled, &matches);
+    if (!reason && compiled.fate == DP_FATE_OUTPUT
+        && !oxdp_progs_can_output(fp->progs, compiled.arg)) {
+        reason = REASON_PORT;
+        compiled.fate = DP_FATE_ENGINE;
+        compiled.n_ops = 0;
+    }
+
+    if (flow->fp.index != DP_NO_FLOW) {
+        stats_change_begin(fp);
+        flow->fp.old_index = flow->fp.index;
+        flow->fp.index = DP_NO_FLOW;
+        stats_change_end(fp);
+    }
+    if (matches && !insert(fp, flow, &compiled)) {
+        reason = REASON_FULL;
+    }
+    if (flow->fp.old_index != DP_NO_FLOW) {
+        oxdp_table_unlink(fp->table, flow->fp.old_index);
+        fp->n_unlinked++;
+    }
+    flow->fp.reason = reason;
+    flow->fp.counted = true;
+    fp->n_reasons[reason]++;
+}
+
+/* Puts 'flow' anew, because what programs can do has changed. */
+static void
+put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
+    struct match match;
+
+    match.tun_md.valid = false;
+    miniflow_expand(flow->key, &match.flow);
+    dpif_xdp_rule_mask(&flow->rule, &match.wc);
+    dpif_xdp_fastpath_put(dp, flow, &match, actions->actions, actions->size);
+}
+
+void
+dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+
+    if (fp && fp->n_reasons[REASON_PORT]) {
+        CMAP_FOR_EACH (flow, node, &dp->flows) {
+            if (flow->fp.counted && flow->fp.reason == REASON_PORT
+                && !dpif_xdp_fastpath_settling(flow)) {
+                put_again(dp, flow);
+            }
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+
+    if (!fp) {
+        return;
+    }
+    dpif_xdp_fastpath_settle(dp);
+    CMAP_FOR_EACH (flow, node, &dp->flows) {
+        if (dpif_xdp_fastpath_runs(flow)
+            && !dpif_xdp_fastpath_settling(flow)) {
+            const struct dp_flow *entry
+                = &oxdp_table_memory(fp->table)->flows[flow->fp.index];
+
+            if (entry->fate == DP_FATE_OUTPUT
+                && entry->arg == odp_to_u32(port_no)) {
+                put_again(dp, flow);
+            }
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp) {
+        uncount(fp, flow);
+        if (flow->fp.index != DP_NO_FLOW) {
+            oxdp_table_unlink(fp->table, flow->fp.index);
+            fp->n_unlinked++;
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (!fp || !fp->n_unlinked) {
+        return;
+    }
+
+    /* Others may unlink meanwhile, and will wait for us, then settle what is
+     * left. */
+    ovs_mutex_unlock(&dp->flow_mutex);
+    ovs_mutex_lock(&fp->settle_mutex);
+    ovs_mutex_lock(&dp->flow_mutex);
+    if (oxdp_table_reclaim_begin(fp->table)) {
+        ovs_mutex_unlock(&dp->flow_mutex);
+        oxdp_table_grace(NULL);
+        ovs_mutex_lock(&dp->flow_mutex);
+        stats_change_begin(fp);
+        fp->n_unlinked -= oxdp_table_reclaim_end(fp->table);
+        stats_change_end(fp);
+    }
+    ovs_mutex_unlock(&fp->settle_mutex);
+}
+
+/* Adds what entry 'index' counted to '*sum'. */
+static void
+add_entry(const struct dpif_xdp_fastpath *fp, uint32_t index,
+          struct dpif_flow_stats *sum)
+{
+    if (index != DP_NO_FLOW) {
+        struct dp_stats stats;
+
+        oxdp_table_stats(fp->table, index, &stats);
+        sum->n_packets += stats.packets;
+        sum->n_bytes += stats.bytes;
+        sum->used = MAX(sum->used,
+                        (long long) oxdp_ticks_to_ms(fp->ticks,
+                                                     stats.used));
+        sum->tcp_flags |= stats.tcp_flags;
+    }
+}
+
+bool
+dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.index != DP_NO_FLOW;
+}
+
+bool
+dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *flow)
+{
+    return dpif_xdp_fastpath_finds(flow) && flow->fp.reason == REASON_OK;
+}
+
+void
+dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *dp,
+                             struct dpif_xdp_flow *flow)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_flow_stats sum;
+
+    if (fp) {
+        memset(&sum, 0, sizeof sum);
+        add_entry(fp, flow->fp.index, &sum);
+        add_entry(fp, flow->fp.old_index, &sum);
+        stats_change_begin(fp);
+        flow->fp.n_packets = -sum.n_packets;
+        flow->fp.n_bytes = -sum.n_bytes;
+        flow->fp.used = 0;
+        flow->fp.tcp_flags = 0;
+        stats_change_end(fp);
+    }
+}
+
+void
+dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
+                            const struct dpif_xdp_flow *flow,
+                            struct dpif_flow_stats *stats)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_flow_stats sum;
+    uint32_t before, after;
+
+    if (!fp) {
+        return;
+    }
+    do {
+        atomic_read_explicit(&fp->stats_seq, &before, memory_order_acquire);
+        sum.n_packets = flow->fp.n_packets;
+        sum.n_bytes = flow->fp.n_bytes;
+        sum.used = flow->fp.used;
+        sum.tcp_flags = flow->fp.tcp_flags;
+        add_entry(fp, flow->fp.index, &sum);
+        add_entry(fp, flow->fp.old_index, &sum);
+        atomic_thread_fence(memory_order_acquire);
+        atomic_read_relaxed(&fp->stats_seq, &after);
+    } while (before & 1 || before != after);
+
+    stats->n_packets += sum.n_packets;
+    stats->n_bytes += sum.n_bytes;
+    stats->used = MAX(stats->used, sum.used);
+    stats->tcp_flags |= sum.tcp_flags;
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
+                          const struct dp_record *record)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (!fp || record->flow >= fp->n_indexes
+        || (oxdp_table_memory(fp->table)->flows[record->flow].generation
+            != record->generation)) {
+        return NULL;
+    }
+    return ovsrcu_get(struct dpif_xdp_flow *, &fp->flows[record->flow]);
+}
+
+void
+dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp) {
+        oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
+        oxdp_table_rank_masks(fp->table);
+        stats_change_begin(fp);
+        oxdp_ticks_update(fp->ticks);
+        stats_change_end(fp);
+    }
+}
+
+void
+dpif_xdp_fastpath_format(const struct dpif_xdp_dp *dp, struct ds *ds)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct oxdp_table_usage usage;
+
+    if (!fp) {
+        return;
+    }
+    oxdp_table_usage(fp->table, &usage);
+    ds_put_format(ds, "  fast path: %"PRIu32" of %"PRIuSIZE" flows, "
+                  "%"PRIu32" masks\n", usage.flows, fp->n_indexes,
+                  usage.masks);
+    for (int i = 0; i < N_REASONS; i++) {
+        if (fp->n_reasons[i]) {
+            ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",
+                          fp->n_reasons[i], i ? "engine: " : "",
+                          reason_texts[i]);
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *dp, struct ds *ds)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct oxdp_table_mask_info *masks;
+    uint32_t n;
+
+    if (!fp) {
+        return;
+    }
+    masks = xmalloc(DP_MAX_MASKS * sizeof *masks);
+    n = oxdp_table_masks(fp->table, masks);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct oxdp_table_mask_info *mask = &masks[i];
+        char *text = oxdp_mask_to_text(&mask->words, &mask->example_key);
+
+        ds_put_format(ds, "  %"PRIu32": flows:%"PRIu32" hits:%"PRIu64" %s\n",
+                      i + 1, mask->n_flows, mask->packets, text);
+        free(text);
+    }
+    free(masks);
+}
+
+/* Puts 'flow' as 'compiled' into the tables.  False: no room. */
+static bool
+insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
+       const struct dpif_xdp_compiled *compiled)
+{
+    const struct oxdp_flow entry = {
+        .key = &compiled->key,
+        .mask = &compiled->mask,
+        .fate = compiled->fate,
+        .arg = compiled->arg,
+        .ops = compiled->ops,
+        .n_ops = compiled->n_ops,
+    };
+    enum oxdp_table_full full;
+    uint32_t index;
+
+    /* A program may report the flow before its index is known here: then the
+     * engine looks it up. */
+    if (oxdp_table_insert(fp->table, &entry, &index, &full)) {
+        VLOG_DBG("flow stays in the engine: %s",
+                 oxdp_table_full_to_string(full));
+        return false;
+    }
+    ovsrcu_set(&fp->flows[index], flow);
+    stats_change_begin(fp);
+    flow->fp.index = index;
+    stats_change_end(fp);
+    return true;
+}
+
+/* Entry 'index' is gone, having counted 'final'. */
+static void
+reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
+{
+    struct dpif_xdp_fastpath *fp = fp_;
+    struct dpif_xdp_flow *flow
+        = ovsrcu_get_protected(struct dpif_xdp_flow *, &fp->flows[index]);
+
+    ovsrcu_set(&fp->flows[index], NULL);
+    flow->fp.n_packets += final->packets;
+    flow->fp.n_bytes += final->bytes;
+    flow->fp.used = MAX(flow->fp.used,
+                        (uint64_t) oxdp_ticks_to_ms(fp->ticks, final->used));
+    flow->fp.tcp_flags |= final->tcp_flags;
+    if (flow->fp.index == index) {
+        flow->fp.index = DP_NO_FLOW;
+    }
+    if (flow->fp.old_index == index) {
+        flow->fp.old_index = DP_NO_FLOW;
+    }
+}

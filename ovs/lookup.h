@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the flow of a packet: a signature cache of the asking thread, then
+ * tuple space search, one hash table for each distinct mask.
+ *
+ * All threads share one struct dpif_xdp_cls.  Readers are under RCU and must
+ * not quiesce between a lookup and their last use of its result.  Writers
+ * (insert, remove, optimize, destroy) exclude each other by a mutex of the
+ * caller.  Which one of several matching rules is found is not defined, as in
+ * Open vSwitch's other datapaths: megaflows do not disagree. */
+#ifndef DPIF_XDP_LOOKUP_H
+#define DPIF_XDP_LOOKUP_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "flow.h"
+#include "openvswitch/hmap.h"
+#include "ovs-rcu.h"
+#include "pvector.h"
+
+struct dp_packet;
+struct dpif_xdp_cache;
+struct dpif_xdp_entries;
+struct dpif_xdp_entry;
+struct match;
+
+/* What is looked up.  Made by dpif_xdp_key_from_*(). */
+struct dpif_xdp_key {
+    uint64_t zero;                      /* Stands for words not in 'mf'. */
+    uint32_t hash;                      /* Finds the cache entry. */
+    uint32_t pad;
+    struct miniflow mf;
+    uint64_t buf[FLOW_U64S];            /* Values of 'mf'. */
+};
+
+/* To be embedded in what a lookup shall lead to. */
+struct dpif_xdp_rule {
+    struct dpif_xdp_entry *entry;
+};
+
+struct dpif_xdp_cls {
+    struct pvector subtables;           /* Most used first; for readers. */
+    OVSRCU_TYPE(struct dpif_xdp_entries *) entries; /* By index. */
+
+    struct hmap by_mask;                /* Subtables; for writers. */
+    uint32_t *free_indexes;             /* Of 'entries'; for writers. */
+    size_t n_free;
+};
+
+/* Numbers of packets; 'n_mask_walk' is the number of masks tried. */
+struct dpif_xdp_cls_stats {
+    uint64_t n_cache_hit;
+    uint64_t n_table_hit;
+    uint64_t n_miss;
+    uint64_t n_mask_walk;
+};
+
+void dpif_xdp_cls_init(struct dpif_xdp_cls *);
+
+/* Frees what 'cls' refers to.  All rules must have been removed. */
+void dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls);
+
+/* Adds 'rule' for what 'match' matches; in_port is always matched exactly. */
+void dpif_xdp_cls_insert(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule,
+                         const struct match *match);
+
+/* Removes 'rule'.  Readers may still find and use it until a grace period has
+ * passed; then dpif_xdp_rule_uninit() frees what it refers to. */
+void dpif_xdp_cls_remove(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule);
+void dpif_xdp_rule_uninit(struct dpif_xdp_rule *);
+
+/* Stores the wildcards with which 'rule' was inserted, in_port exact. */
+void dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule,
+                        struct flow_wildcards *);
+
+/* Returns the rule that matches 'key', or NULL.  Uses no cache and counts
+ * nothing. */
+struct dpif_xdp_rule *dpif_xdp_cls_lookup(const struct dpif_xdp_cls *,
+                                          const struct dpif_xdp_key *key);
+
+/* Stores the rules that match 'keys', of which there are 'n', at most
+ * NETDEV_MAX_BURST, in 'rules', NULL where there is none, and counts in
+ * '*stats'.  Returns true if all were found.
+ *
+ * 'cache' and '*stats' belong to the calling thread; others may only read
+ * '*stats'.  If 'cache' is NULL, then '*stats' may be shared. */
+bool dpif_xdp_cls_lookup_batch(struct dpif_xdp_cls *,
+                               struct dpif_xdp_cache *cache,
+                               struct dpif_xdp_key *keys[], size_t n,
+                               struct dpif_xdp_rule *rules[],
+                               struct dpif_xdp_cls_stats *stats);
+
+/* Sorts the masks by their use.  Meant to be called once a second. */
+void dpif_xdp_cls_optimize(struct dpif_xdp_cls *);
+
+/* Returns the number of distinct masks. */
+uint32_t dpif_xdp_cls_n_masks(const struct dpif_xdp_cls *);
+
+/* Extracts '*key' from 'packet', whose metadata must be valid, and sets the
+ * packet's layer offsets and, if it has none, its RSS hash. */
+void dpif_xdp_key_from_packet(struct dp_packet *packet,
+                              struct dpif_xdp_key *key,
+                              uint32_t recirc_depth);
+void dpif_xdp_key_from_flow(const struct flow *, struct dpif_xdp_key *);
+
+/* Returns a cache for one thread and one struct dpif_xdp_cls, to be freed by
+ * the caller.  It starts small and grows up to 'max_entries', rounded up to a
+ * power of 2, of 8 bytes each.  Returns NULL, which stands for no cache, if
+ * 'max_entries' is 0. */
+struct dpif_xdp_cache *dpif_xdp_cache_create(size_t max_entries);
+void dpif_xdp_cache_destroy(struct dpif_xdp_cache *);
+
+/* Adds '*src', to which its thread may be counting, to '*dst', to which
+ * others may be adding. */
+void dpif_xdp_cls_stats_add(struct dpif_xdp_cls_stats *dst,
+                            const struct dpif_xdp_cls_stats *src);
+
+#endif /* ovs/lookup.h */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ovs-vswitchd-xdp: Open vSwitch's ovs-vswitchd with the datapath type "xdp".
+ *
+ * vswitchd/ovs-vswitchd.c is compiled with its main() renamed to
+ * ovs_vswitchd_main(); all options are its own. */
+#include <config.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dpif_xdp.h"
+#include "netdev_xdp.h"
+
+int ovs_vswitchd_main(int argc, char *argv[]);
+
+/* Whether 'argv' asks for the version: "-V" or "--version", before any "--".
+ * (Shorter forms of "--version" tell Open vSwitch's only.) */
+static bool
+wants_version(int argc, char *argv[])
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "-V") || !strcmp(argv[i], "--version")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int
+main(int argc, char *argv[])
+{
+    /* The name decides that of the control socket, the pidfile and the log,
+     * by which ovs-appctl and the init scripts find the daemon. */
+    static char name[] = "ovs-vswitchd";
+
+    if (wants_version(argc, argv)) {
+        printf("ovs-vswitchd-xdp (OVS-XDP) %s\n", OXDP_VERSION);
+        fflush(stdout);
+    }
+    argv[0] = name;
+    dpif_xdp_netdev_register();
+    dpif_xdp_register();
+    return ovs_vswitchd_main(argc, argv);
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "netdev_xdp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "link_poll.h"
+#include "netdev-linux-private.h"
+#include "netdev-provider.h"
+#include "openvswitch/shash.h"
+#include "openvswitch/vlog.h"
+#include "ovs-thread.h"
+#include "smap.h"
+#include "timer.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(netdev_xdp);
+
+struct received {
+    uint64_t n_packets, n_bytes;
+};
+
+struct netdev_xdp {
+    struct netdev_linux up;
+
+    struct ovs_mutex mutex;             /* Guards what follows. */
+    struct dpif_xdp_netdev_config config;
+    char *mode_in_use;
+    char *hook_in_use;
+    char *error;
+    bool polled;                        /* Counted in 'n_polled'. */
+
+    /* What was received: what the kernel says and 'ahead' or, while there are
+     * 'progs', what their program counted and 'ahead'. */
+    const struct oxdp_progs *progs;
+    int ifindex;                        /* The last that was counted. */
+    struct received ahead;              /* Modulo 2**64. */
+};
+
+/* Open vSwitch's class with some members replaced.  The rest, among it 'run'
+ * by which lib/netdev-linux.c knows its own, stays. */
+static struct netdev_class netdev_xdp_class;
+
+/* Devices whose link is polled (other_config:bond-detect-mode=miimon). */
+static atomic_count n_polled = ATOMIC_COUNT_INIT(0);
+
+static struct netdev_xdp *
+netdev_xdp_cast(const struct netdev *netdev)
+{
+    ovs_assert(dpif_xdp_netdev_is(netdev));
+    return CONTAINER_OF(netdev, struct netdev_xdp, up.up);
+}
+
+bool
+dpif_xdp_netdev_is(const struct netdev *netdev)
+{
+    return netdev_get_class(netdev) == &netdev_xdp_class;
+}
+
+void
+dpif_xdp_netdev_get_config(const struct netdev *netdev_,
+                           struct dpif_xdp_netdev_config *config)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+
+    ovs_mutex_lock(&netdev->mutex);
+    *config = netdev->config;
+    ovs_mutex_unlock(&netdev->mutex);
+}
+
+/* Replaces '*text' by a copy of 'new'.  Returns whether that is a change. */
+static bool
+replace_text(char **text, const char *new)
+{
+    if (nullable_string_is_equal(*text, new)) {
+        return false;
+    }
+    free(*text);
+    *text = nullable_xstrdup(new);
+    return true;
+}
+
+void
+dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
+                           const char *hook, const char *error)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = replace_text(&netdev->mode_in_use, mode);
+    changed |= replace_text(&netdev->hook_in_use, hook);
+    changed |= replace_text(&netdev->error, error);
+    ovs_mutex_unlock(&netdev->mutex);
+
+    if (changed) {
+        netdev_change_seq_changed(netdev_);
+    }
+}
+
+/* What the program attached to 'netdev' saw.  Drivers do not count all of it,
+ * and count its bytes in their own ways (dp/counter.h). */
+static struct received
+program_received(const struct netdev_xdp *netdev)
+    OVS_REQUIRES(netdev->mutex)
+{
+    struct received received = { 0, 0 };
+    uint64_t n[DP_N_COUNTERS];
+
+    if (!oxdp_progs_get_counters(netdev->progs, netdev->ifindex, n)) {
+        received.n_packets = oxdp_received(n);
+        received.n_bytes = n[DP_COUNTER_RX_BYTES];
+    }
+    return received;
+}
+
+static int
+kernel_received(const struct netdev_xdp *netdev, struct received *received)
+{
+    struct netdev_stats stats;
+    int error = netdev_linux_class.get_stats(&netdev->up.up, &stats);
+
+    received->n_packets = error ? 0 : stats.rx_packets;
+    received->n_bytes = error ? 0 : stats.rx_bytes;
+    return error;
+}
+
+static void
+add_difference(struct received *sum, const struct received *a,
+               const struct received *b)
+{
+    sum->n_packets += a->n_packets - b->n_packets;
+    sum->n_bytes += a->n_bytes - b->n_bytes;
+}
+
+void
+dpif_xdp_netdev_count_start(struct netdev *netdev_,
+                            const struct oxdp_progs *progs, int ifindex)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    struct received kernel, program;
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->ifindex != ifindex) {
+        netdev->ifindex = ifindex;
+        memset(&netdev->ahead, 0, sizeof netdev->ahead);
+    }
+    netdev->progs = progs;
+    kernel_received(netdev, &kernel);
+    program = program_received(netdev);
+    add_difference(&netdev->ahead, &kernel, &program);
+    ovs_mutex_unlock(&netdev->mutex);
+}
+
+void
+dpif_xdp_netdev_count_stop(struct netdev *netdev_)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    struct received kernel, program;
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->progs) {
+        if (!kernel_received(netdev, &kernel)) {
+            program = program_received(netdev);
+            add_difference(&netdev->ahead, &program, &kernel);
+        } else {
+            /* The device is gone.  What comes in its place counts anew. */
+            netdev->ifindex = 0;
+            memset(&netdev->ahead, 0, sizeof netdev->ahead);
+        }
+        netdev->progs = NULL;
+    }
+    ovs_mutex_unlock(&netdev->mutex);
+}
+
+static int
+netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    int error = netdev_linux_class.get_stats(netdev_, stats);
+
+    if (!error) {
+        ovs_mutex_lock(&netdev->mutex);
+        if (netdev->progs) {
+            struct received program = program_received(netdev);
+
+            stats->rx_packets = program.n_packets;
+            stats->rx_bytes = program.n_bytes;
+        }
+        stats->rx_packets += netdev->ahead.n_packets;
+        stats->rx_bytes += netdev->ahead.n_bytes;
+        ovs_mutex_unlock(&netdev->mutex);
+    }
+    return error;
+}
+
+static struct netdev *
+netdev_xdp_alloc(void)
+{
+    struct netdev_xdp *netdev = xzalloc(sizeof *netdev);
+
+    ovs_mutex_init(&netdev->mutex);
+    netdev->config.mode = OXDP_MODE_BEST_EFFORT;
+    return &netdev->up.up;
+}
+
+static void
+netdev_xdp_dealloc(struct netdev *netdev_)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+
+    if (netdev->polled) {
+        atomic_count_dec(&n_polled);
+    }
+    free(netdev->mode_in_use);
+    free(netdev->hook_in_use);
+    free(netdev->error);
+    ovs_mutex_destroy(&netdev->mutex);
+    free(netdev);
+}
+
+static int
+check_mtu(int mtu, char **errp)
+{
+    if (mtu <= (int) OXDP_MAX_MTU) {
+        return 0;
+    }
+    *errp = xasprintf("MTU %d is too large for XDP, which needs a packet to "
+                      "fit in one page: set it to at most %u", mtu,
+                      OXDP_MAX_MTU);
+    return EINVAL;
+}
+
+static bool
+is_option(const char *key)
+{
+    static const char *const keys[] = {
+        "xdp-mode", "xdp-hook", "n_rxq", "use-need-wakeup",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        if (!strcmp(key, keys[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int
+netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
+                      char **errp)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    const char *mode_name = smap_get_def(args, "xdp-mode", "best-effort");
+    const char *hook = smap_get_def(args, "xdp-hook", "auto");
+    const struct smap_node *node;
+    enum oxdp_mode mode;
+    int mtu;
+
+    if (!oxdp_mode_from_string(mode_name, &mode)) {
+        *errp = xasprintf("%s: xdp-mode=%s: unsupported value, expected "
+                          "best-effort, native-with-zerocopy, native or "
+                          "generic", netdev_get_name(netdev_), mode_name);
+        return EINVAL;
+    }
+    if (strcmp(hook, "auto") && strcmp(hook, "xdp")) {
+        *errp = xasprintf("%s: xdp-hook=%s: unsupported value, expected auto "
+                          "or xdp", netdev_get_name(netdev_), hook);
+        return EINVAL;
+    }
+    if (!netdev_get_mtu(netdev_, &mtu)) {
+        char *reason;
+
+        if (check_mtu(mtu, &reason)) {
+            *errp = xasprintf("%s: %s", netdev_get_name(netdev_), reason);
+            free(reason);
+            return EINVAL;
+        }
+    }
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->config.mode != mode) {
+        netdev->config.mode = mode;
+        netdev->config.seq++;
+        netdev_change_seq_changed(netdev_);
+    }
+    ovs_mutex_unlock(&netdev->mutex);
+
+    SMAP_FOR_EACH (node, args) {
+        if (!is_option(node->key)) {
+            static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
+
+            VLOG_WARN_RL(&rl, "%s: unknown option \"%s\" ignored",
+                         netdev_get_name(netdev_), node->key);
+        }
+    }
+    return 0;
+}
+
+static int
+netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->config.mode != OXDP_MODE_BEST_EFFORT) {
+        smap_add(args, "xdp-mode", oxdp_mode_to_string(netdev->config.mode));
+    }
+    ovs_mutex_unlock(&netdev->mutex);
+    return 0;
+}
+
+static int
+netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    int error = netdev_linux_class.get_status(netdev_, status);
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->mode_in_use) {
+        smap_add(status, "xdp-mode", netdev->mode_in_use);
+        smap_add(status, "xdp-hook", netdev->hook_in_use);
+        error = 0;
+    }
+    if (netdev->error) {
+        smap_add(status, "xdp-error", netdev->error);
+    }
+    ovs_mutex_unlock(&netdev->mutex);
+    return error;
+}
+
+static int
+netdev_xdp_set_mtu(struct netdev *netdev, int mtu)
+{
+    char *reason;
+
+    if (check_mtu(mtu, &reason)) {
+        VLOG_ERR("%s: %s", netdev_get_name(netdev), reason);
+        free(reason);
+        return EINVAL;
+    }
+    return netdev_linux_class.set_mtu(netdev, mtu);
+}
+
+static int
+netdev_xdp_set_qos(struct netdev *netdev_, const char *type,
+                   const struct smap *details)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    int error = netdev_linux_class.set_qos(netdev_, type, details);
+    bool shaped = !error && type[0] && strcmp(type, "linux-noop");
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->config.shaped != shaped) {
+        netdev->config.shaped = shaped;
+        netdev_change_seq_changed(netdev_);
+    }
+    ovs_mutex_unlock(&netdev->mutex);
+    return error;
+}
+
+static int
+netdev_xdp_set_miimon_interval(struct netdev *netdev_, long long int interval)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool polled = interval > 0;
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (polled && !netdev->polled) {
+        atomic_count_inc(&n_polled);
+    } else if (!polled && netdev->polled) {
+        atomic_count_dec(&n_polled);
+    }
+    netdev->polled = polled;
+    ovs_mutex_unlock(&netdev->mutex);
+    return netdev_linux_class.set_miimon_interval(netdev_, interval);
+}
+
+/* Polls the link of 'netdev' if that is due, and wakes up for the next. */
+static void
+poll_link(struct netdev_linux *netdev)
+{
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->miimon_interval > 0) {
+        if (timer_expired(&netdev->miimon_timer)) {
+            bool up = dpif_xdp_link_is_up(netdev_get_name(&netdev->up));
+
+            if (netdev->miimon != up) {
+                netdev->miimon = up;
+                netdev_change_seq_changed(&netdev->up);
+            }
+            timer_set_duration(&netdev->miimon_timer,
+                               netdev->miimon_interval);
+        }
+        timer_wait(&netdev->miimon_timer);
+    }
+    ovs_mutex_unlock(&netdev->mutex);
+}
+
+/* lib/netdev-linux.c polls the links of its own classes only, in 'run', which
+ * cannot be replaced.  Thus what is due is done here, before waiting. */
+static void
+netdev_xdp_wait(const struct netdev_class *class)
+{
+    netdev_linux_class.wait(class);
+    if (atomic_count_get(&n_polled)) {
+        struct shash devices = SHASH_INITIALIZER(&devices);
+        struct shash_node *node;
+
+        netdev_get_devices(class, &devices);
+        SHASH_FOR_EACH (node, &devices) {
+            struct netdev *netdev = node->data;
+
+            poll_link(netdev_linux_cast(netdev));
+            netdev_close(netdev);
+        }
+        shash_destroy(&devices);
+    }
+}
+
+void
+dpif_xdp_netdev_register(void)
+{
+    netdev_xdp_class = netdev_linux_class;
+    netdev_xdp_class.type = "xdp";
+    netdev_xdp_class.alloc = netdev_xdp_alloc;
+    netdev_xdp_class.dealloc = netdev_xdp_dealloc;
+    netdev_xdp_class.set_config = netdev_xdp_set_config;
+    netdev_xdp_class.get_config = netdev_xdp_get_config;
+    netdev_xdp_class.get_stats = netdev_xdp_get_stats;
+    netdev_xdp_class.get_status = netdev_xdp_get_status;
+    netdev_xdp_class.set_mtu = netdev_xdp_set_mtu;
+    netdev_xdp_class.set_qos = netdev_xdp_set_qos;
+    netdev_xdp_class.set_miimon_interval = netdev_xdp_set_miimon_interval;
+    netdev_xdp_class.wait = netdev_xdp_wait;
+    netdev_register_provider(&netdev_xdp_class);
+}

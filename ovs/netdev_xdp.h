@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The netdev class "xdp": a Linux device used through XDP and AF_XDP.
+ *
+ * In a datapath of type xdp, interfaces of type "system" (the default) and
+ * "afxdp" open as "xdp".  The class is Open vSwitch's "system" class with
+ * options:
+ *
+ *   xdp-mode   best-effort (default), native-with-zerocopy, native, generic
+ *   xdp-hook   auto (default), xdp
+ *
+ * and with what is in use in the Interface table's status column.  "n_rxq" and
+ * "use-need-wakeup" of "afxdp" are accepted and not needed: all queues are
+ * served, and the kernel is woken up if it wants to be. */
+#ifndef NETDEV_XDP_H
+#define NETDEV_XDP_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/prog.h"
+
+struct netdev;
+
+struct dpif_xdp_netdev_config {
+    uint64_t seq;                       /* Changes with 'mode'. */
+    enum oxdp_mode mode;
+    bool shaped;                        /* Sends through a queueing discipline
+                                         * (Open vSwitch's QoS table), which
+                                         * AF_XDP and XDP would pass by. */
+};
+
+/* Registers the class.  Called before Open vSwitch's main(). */
+void dpif_xdp_netdev_register(void);
+
+/* Whether 'netdev' is of this class. */
+bool dpif_xdp_netdev_is(const struct netdev *);
+
+/* Reads the options of 'netdev', which is of this class. */
+void dpif_xdp_netdev_get_config(const struct netdev *,
+                                struct dpif_xdp_netdev_config *);
+
+/* Says what users see of 'netdev', of this class: the mode in use, the hook
+ * in use, and a sentence on what is wrong or NULL. */
+void dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
+                                const char *hook, const char *error);
+
+/* Takes what 'netdev', of this class, received from the program of 'progs'
+ * attached to it.  To be called from the main thread: the first after
+ * attaching, the second before detaching. */
+void dpif_xdp_netdev_count_start(struct netdev *, const struct oxdp_progs *,
+                                 int ifindex);
+void dpif_xdp_netdev_count_stop(struct netdev *);
+
+#endif /* ovs/netdev_xdp.h */

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verifier spends on each program, and how large the programs are, compared with what is
+ * recorded.
+ *
+ * verifier_budget BUDGET OBJECT...            as root: fails if a program grew past its line
+ * verifier_budget --print BUDGET OBJECT...    prints the lines for the running kernel instead
+ *
+ * A program that needs more than its line says, by more than a twentieth, is a change that somebody should
+ * see: then print the lines and put them into the file, with the reason in the commit.  Exit status 77:
+ * the file has no line for this kernel. */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define MARGIN(N) ((N) + (N) / 20)
+
+struct cost {
+    unsigned long processed;    /* Instructions that the verifier looked at. */
+    unsigned long xlated;       /* Bytes. */
+    unsigned long jited;
+    unsigned long stack;        /* Bytes, of the deepest chain of functions at most. */
+};
+
+static char verifier_log[1 << 20];
+
+static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines);
+static void switch_on(struct bpf_object *, const char *variable);
+static int measure(const struct bpf_program *, struct cost *);
+static bool find_line(const char *budget, const char *kernel, const char *object, const char *program,
+                      struct cost *);
+static int compare(const char *program, const char *what, unsigned long now, unsigned long allowed);
+
+int main(int argc, char **argv)
+{
+    bool print = argc > 1 && !strcmp(argv[1], "--print");
+    struct utsname name;
+    unsigned int major, minor;
+    char kernel[32];
+    int n_lines = 0, failed = 0;
+
+    argv += print;
+    argc -= print;
+    if (argc < 3 || uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2) {
+        fprintf(stderr, "usage: verifier_budget [--print] BUDGET OBJECT...\n");
+        return 2;
+    }
+    snprintf(kernel, sizeof kernel, "%u.%u", major, minor);
+    for (int i = 2; i < argc; i++) {
+        failed |= check_object(argv[1], kernel, argv[i], print, &n_lines);
+    }
+    if (!failed && !print && !n_lines) {
+        printf("skipped: no line for Linux %s: see verifier_budget --print\n", kernel);
+        return 77;
+    }
+    return failed;
+}
+
+static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines)
+{
+    struct bpf_object *object = bpf_object__open_file(file, NULL);
+    char path[4096];
+    struct bpf_program *program;
+    int failed = 0;
+
+    if (!object) {
+        fprintf(stderr, "%s: cannot be opened\n", file);
+        return 1;
+    }
+    bpf_object__for_each_program(program, object) {
+        struct cost now, allowed;
+
+        snprintf(path, sizeof path, "%s", file);
+
+        const char *name = bpf_program__name(program);
+        const char *object_name = basename(path);
+
+        /* Each program alone: the log is its own. */
+        struct bpf_object *one = bpf_object__open_file(file, NULL);
+        struct bpf_program *other;
+
+        bpf_object__for_each_program(other, one) {
+            bpf_program__set_autoload(other, !strcmp(bpf_program__name(other), name));
+        }
+        switch_on(one, "fast_path");
+        other = bpf_object__find_program_by_name(one, name);
+        verifier_log[0] = '\0';
+        bpf_program__set_log_level(other, 4);
+        bpf_program__set_log_buf(other, verifier_log, sizeof verifier_log);
+        if (bpf_object__load(one) || measure(other, &now)) {
+            fprintf(stderr, "%s: %s does not load\n%s\n", object_name, name, verifier_log);
+            failed = 1;
+        } else if (print) {
+            printf("%s %s %s %lu %lu %lu %lu\n", kernel, object_name, name, now.processed, now.xlated, now.jited,
+                   now.stack);
+        } else if (find_line(budget, kernel, object_name, name, &allowed)) {
+            ++*n_lines;
+            failed |= compare(name, "instructions processed", now.processed, allowed.processed);
+            failed |= compare(name, "bytes of BPF", now.xlated, allowed.xlated);
+            failed |= compare(name, "bytes of machine code", now.jited, allowed.jited);
+            failed |= compare(name, "bytes of stack", now.stack, allowed.stack);
+        }
+        bpf_object__close(one);
+    }
+    bpf_object__close(object);
+    return failed;
+}
+
+/* Sets the read-only variable, without which the verifier would remove what it guards.  Not every object
+ * has it. */
+static void switch_on(struct bpf_object *object, const char *variable)
+{
+    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+    const struct btf *btf = bpf_object__btf(object);
+    int id = btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC);
+    const struct btf_type *section = id > 0 ? btf__type_by_id(btf, id) : NULL;
+    size_t size;
+    char *values = map ? (char *) bpf_map__initial_value(map, &size) : NULL;
+
+    for (int i = 0; section && values && i < btf_vlen(section); i++) {
+        const struct btf_var_secinfo *var = btf_var_secinfos(section) + i;
+
+        if (!strcmp(btf__name_by_offset(btf, btf__type_by_id(btf, var->type)->name_off), variable)) {
+            values[var->offset] = 1;
+        }
+    }
+}
+
+/* Reads the verifier's last words: "stack depth 96+0+408" (one number for each function), "processed N
+ * insns". */
+static int measure(const struct bpf_program *program, struct cost *cost)
+{
+    struct bpf_prog_info info = { 0 };
+    __u32 len = sizeof info;
+    const char *processed = strstr(verifier_log, "processed ");
+    const char *stack = strstr(verifier_log, "stack depth ");
+
+    if (!processed || bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &len)) {
+        return -1;
+    }
+    cost->processed = strtoul(processed + strlen("processed "), NULL, 10);
+    cost->xlated = info.xlated_prog_len;
+    cost->jited = info.jited_prog_len;
+    cost->stack = 0;
+    for (const char *at = stack ? stack + strlen("stack depth") : ""; *at == ' ' || *at == '+';) {
+        char *end;
+
+        cost->stack += strtoul(at + 1, &end, 10);
+        at = end;
+    }
+    return 0;
+}
+
+static bool find_line(const char *budget, const char *kernel, const char *object, const char *program,
+                      struct cost *cost)
+{
+    FILE *file = fopen(budget, "r");
+    char line[512];
+    bool found = false;
+
+    while (file && !found && fgets(line, sizeof line, file)) {
+        char words[3][128];
+
+        found = sscanf(line, "%127s %127s %127s %lu %lu %lu %lu", words[0], words[1], words[2], &cost->processed,
+                       &cost->xlated, &cost->jited, &cost->stack) == 7
+            && !strcmp(words[0], kernel) && !strcmp(words[1], object) && !strcmp(words[2], program);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return found;
+}
+
+static int compare(const char *program, const char *what, unsigned long now, unsigned long allowed)
+{
+    bool grown = now > MARGIN(allowed);
+
+    printf("%s: %lu %s, %lu recorded%s\n", program, now, what, allowed, grown ? ": TOO MANY" : "");
+    return grown;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The test object in the kernel, with a table that userspace writes. */
+#ifndef TESTS_BPF_PIPELINE_HARNESS_H
+#define TESTS_BPF_PIPELINE_HARNESS_H 1
+
+#include <stdint.h>
+
+#include "core/table.h"
+
+struct bpf_object;
+
+struct harness {
+    struct bpf_object *object;
+    struct oxdp_table *table;
+    int pipeline_fd;
+    int empty_fd;
+    const uint64_t *n_verdicts; /* How often the program's runs ended so, by enum dp_verdict. */
+    uint32_t n_verified;        /* Instructions that the verifier processed for the program 'pipeline'. */
+};
+
+/* Loads the object file with a table of that shape.  0 or negative errno, with the verifier's words on stderr. */
+int harness_open(const char *object_file, const struct oxdp_table_config *, const struct oxdp_table_callbacks *,
+                 struct harness *);
+
+/* For callers that run programs only in harness_run(), and write tables only outside of it. */
+void harness_no_grace(void *aux);
+void harness_close(struct harness *);
+
+/* Runs a program over 'frame' 'repeat' times.  Returns its verdict (XDP_*), or negative errno; the frame that it left
+ * in 'out' (2048 bytes), its length in '*out_len', nanoseconds per run in '*ns'. */
+int harness_run(int fd, const void *frame, uint32_t len, uint32_t repeat, void *out, uint32_t *out_len, uint32_t *ns);
+
+#endif /* tests/bpf_pipeline/harness.h */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same source, natively and as a BPF program in the kernel: for every frame and program of the corpus, with random
+ * mutations, the same verdict, bytes and counters.
+ *
+ *   test_same OBJECT CORPUS [MUTATIONS]        as root */
+#include <config.h>
+
+#include <dirent.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dp/seam_native.h"
+#include "dp/pipeline.h"
+#include "openvswitch/ofpbuf.h"
+#include "ovs/compile.h"
+#include "tests/bpf_pipeline/harness.h"
+#include "tests/parity/oracle.h"
+
+#define MAX_FRAME 1024
+#define HEADROOM 64
+
+/* Two tables with the same flow. */
+struct pair {
+    struct harness kernel;
+    struct oxdp_table *native;
+    unsigned int n_compared;
+    unsigned int n_differ;
+    unsigned int n_verdicts[3];
+};
+
+static void compare_corpus(struct pair *, const char *folder, unsigned int mutations);
+static void compare(struct pair *, const uint8_t *data, size_t size);
+
+int main(int argc, char **argv)
+{
+    static const struct oxdp_table_callbacks callbacks = { .grace = harness_no_grace };
+    struct oxdp_table_config config = oxdp_table_config(16, 64);
+    struct pair pair = { .n_compared = 0 };
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: test_same OBJECT CORPUS [MUTATIONS]\n");
+        return 2;
+    }
+    config.vlan_limit = 2;
+    if (harness_open(argv[1], &config, &callbacks, &pair.kernel)
+        || oxdp_table_create(&config, NULL, &callbacks, &pair.native)) {
+        return 1;
+    }
+    srand(1);
+    compare_corpus(&pair, argv[2], argc > 3 ? atoi(argv[3]) : 20);
+    printf("%u runs compared: %u output, %u dropped, %u handed up; %u differences\n", pair.n_compared,
+           pair.n_verdicts[DP_VERDICT_OUTPUT], pair.n_verdicts[DP_VERDICT_DROP], pair.n_verdicts[DP_VERDICT_UP],
+           pair.n_differ);
+    oxdp_table_destroy(pair.native);
+    harness_close(&pair.kernel);
+    return pair.n_differ || pair.n_compared < 100 || !pair.n_verdicts[DP_VERDICT_OUTPUT];
+}
+
+static void compare_corpus(struct pair *pair, const char *folder, unsigned int mutations)
+{
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char path[4096];
+        uint8_t data[MAX_FRAME];
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
+        if (!file) {
+            continue;
+        }
+
+        size_t size = fread(data, 1, sizeof data, file);
+
+        fclose(file);
+        compare(pair, data, size);
+        for (unsigned int i = 0; size && i < mutations; i++) {
+            uint8_t mutant[MAX_FRAME];
+
+            memcpy(mutant, data, size);
+            for (int j = rand() % 3; j >= 0; j--) {
+                mutant[rand() % size] = rand();
+            }
+            compare(pair, mutant, rand() % 4 ? size : rand() % (size + 1));
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+static void compare(struct pair *pair, const uint8_t *data, size_t size)
+{
+    static const int xdp_of[] = {
+        [DP_VERDICT_OUTPUT] = XDP_TX, [DP_VERDICT_DROP] = XDP_DROP, [DP_VERDICT_UP] = XDP_PASS,
+    };
+    struct ofpbuf actions;
+    struct dpif_xdp_compiled compiled;
+    struct oxdp_flow spec = { .key = &compiled.key, .mask = &compiled.mask, .ops = compiled.ops };
+    enum oxdp_table_full full;
+    uint32_t flows[2];
+
+    ofpbuf_init(&actions, 0);
+
+    size_t used = parity_make_actions(data, size, &actions);
+    const uint8_t *frame = data + used;
+    uint32_t len = size - used;
+
+    /* BPF_PROG_TEST_RUN wants an Ethernet header. */
+    if (used >= size || len < 14 || !parity_compile(frame, len, &actions, &compiled)) {
+        ofpbuf_uninit(&actions);
+        return;
+    }
+    spec.fate = compiled.fate;
+    spec.arg = compiled.arg;
+    spec.n_ops = compiled.n_ops;
+    if (oxdp_table_insert(pair->native, &spec, &flows[0], &full)
+        || oxdp_table_insert(pair->kernel.table, &spec, &flows[1], &full)) {
+        abort();
+    }
+
+    uint8_t buffer[HEADROOM + MAX_FRAME], out[2048];
+    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
+                          .tables = oxdp_table_memory(pair->native) };
+    struct dp_run run = { .port = 0 };
+    struct dp_stats stats[2];
+    uint32_t out_len, ns;
+
+    memcpy(ctx.data, frame, len);
+
+    enum dp_verdict verdict = dp_pipeline(&ctx, PARITY_IN_PORT, &run);
+
+    if (verdict == DP_VERDICT_OUTPUT) {
+        dp_cut_tail(&ctx, run.frame.cut);
+    }
+
+    int action = harness_run(pair->kernel.pipeline_fd, frame, len, 1, out, &out_len, &ns);
+
+    oxdp_table_stats(pair->native, flows[0], &stats[0]);
+    oxdp_table_stats(pair->kernel.table, flows[1], &stats[1]);
+    pair->n_compared++;
+    pair->n_verdicts[verdict]++;
+    if (action != xdp_of[verdict] || out_len != ctx.end - ctx.data || memcmp(out, ctx.data, out_len)
+        || stats[0].packets != stats[1].packets || stats[0].bytes != stats[1].bytes
+        || stats[0].tcp_flags != stats[1].tcp_flags) {
+        pair->n_differ++;
+        fprintf(stderr, "native: verdict %d, %td bytes, %llu packets; kernel: XDP action %d, %u bytes, %llu packets\n",
+                verdict, ctx.end - ctx.data, stats[0].packets, action, out_len, stats[1].packets);
+        parity_dump("input", frame, len);
+        parity_dump("native", ctx.data, ctx.end - ctx.data);
+        parity_dump("kernel", out, out_len);
+    }
+    oxdp_table_unlink(pair->native, flows[0]);
+    oxdp_table_unlink(pair->kernel.table, flows[1]);
+    oxdp_table_reclaim(pair->native);
+    oxdp_table_reclaim(pair->kernel.table);
+    ofpbuf_uninit(&actions);
+}

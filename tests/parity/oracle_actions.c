@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/table.h"
+#include "dp-packet.h"
+#include "dp/seam_native.h"
+#include "dp/pipeline.h"
+#include "flow.h"
+#include "odp-execute.h"
+#include "odp-util.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/match.h"
+#include "openvswitch/ofpbuf.h"
+#include "ovs/compile.h"
+#include "tests/parity/oracle.h"
+
+#define HEADROOM 64
+
+/* What a frame became. */
+struct outcome {
+    uint32_t port;              /* UINT32_MAX: recirculated. */
+    uint32_t recirc_id;
+    uint32_t mark, priority, hash;
+    size_t len;
+    uint8_t bytes[4096];
+};
+
+static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *, struct outcome *);
+static void run_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *actions, struct outcome *);
+static bool same(const struct outcome *ours, const struct outcome *theirs);
+static void describe(const uint8_t *frame, size_t len, const struct ofpbuf *actions);
+
+enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf *actions)
+{
+    static struct outcome ours, theirs;
+    struct dpif_xdp_compiled compiled;
+
+    if (len > sizeof ours.bytes - HEADROOM || !parity_compile(frame, len, actions, &compiled)
+        || !run_ours(frame, len, &compiled, &ours)) {
+        return PARITY_BEYOND;
+    }
+    run_theirs(frame, len, actions, &theirs);
+    if (!same(&ours, &theirs)) {
+        describe(frame, len, actions);
+        return PARITY_DIFFERENT;
+    }
+    return PARITY_EQUAL;
+}
+
+bool parity_compile(const uint8_t *frame, size_t len, const struct ofpbuf *actions,
+                    struct dpif_xdp_compiled *compiled)
+{
+    static const struct dp_capability everything = {
+        .table_version = DP_TABLE_VERSION,
+        .key_groups = DP_CAPABILITY_ALL_KEYS,
+        .ops = DP_CAPABILITY_ALL_OPS,
+    };
+    struct match match;
+    struct dp_packet packet;
+    struct flow flow;
+    bool matches;
+
+    dp_packet_use_const(&packet, frame, len);
+    pkt_metadata_init(&packet.md, u32_to_odp(PARITY_IN_PORT));
+    flow_limit_vlans(2);
+    flow_extract(&packet, &flow);
+
+    match_init_catchall(&match);
+    match_set_in_port(&match, u16_to_ofp(PARITY_IN_PORT));
+    match.flow.packet_type = htonl(PT_ETH);
+    match_set_recirc_id(&match, 0);
+    match.flow.dl_type = flow.dl_type;
+    match.wc.masks.dl_type = OVS_BE16_MAX;
+    return !dpif_xdp_compile(&match, actions->data, actions->size, &everything, compiled, &matches);
+}
+
+static void no_grace(void *aux)
+{
+}
+
+/* Returns false if the frame was handed over untouched. */
+static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
+                     struct outcome *outcome)
+{
+    static struct oxdp_table *table;
+    static const struct oxdp_table_callbacks callbacks = { .grace = no_grace };
+    struct oxdp_flow spec = {
+        .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate, .arg = compiled->arg,
+        .ops = compiled->ops, .n_ops = compiled->n_ops,
+    };
+    uint8_t *buffer = malloc(HEADROOM + len);
+    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len };
+    enum oxdp_table_full full;
+    struct dp_run run = { .port = 0 };
+    uint32_t flow;
+    bool done = true;
+
+    if (!table) {
+        struct oxdp_table_config config = oxdp_table_config(16, 1);
+
+        config.vlan_limit = 2;
+        if (oxdp_table_create(&config, NULL, &callbacks, &table)) {
+            abort();
+        }
+    }
+    if (oxdp_table_insert(table, &spec, &flow, &full)) {
+        abort();
+    }
+    memcpy(ctx.data, frame, len);
+    ctx.tables = oxdp_table_memory(table);
+    memset(outcome, 0, sizeof *outcome);
+    outcome->port = UINT32_MAX;
+    switch (dp_pipeline(&ctx, PARITY_IN_PORT, &run)) {
+    case DP_VERDICT_OUTPUT:
+        dp_cut_tail(&ctx, run.frame.cut);
+        outcome->port = run.port;
+        break;
+    case DP_VERDICT_DROP:
+        abort();
+    case DP_VERDICT_UP:
+        if (!run.passes) {
+            if (ctx.data != buffer + HEADROOM || ctx.end - ctx.data != len || memcmp(ctx.data, frame, len)) {
+                fprintf(stderr, "handed over, but touched\n");
+                abort();
+            }
+            done = false;
+        }
+        outcome->recirc_id = run.key.recirc_id;
+        break;
+    }
+    outcome->mark = run.key.skb_mark;
+    outcome->priority = run.key.skb_priority;
+    outcome->hash = run.key.dp_hash;
+    outcome->len = ctx.end - ctx.data;
+    memcpy(outcome->bytes, ctx.data, outcome->len);
+    oxdp_table_unlink(table, flow);
+    oxdp_table_reclaim(table);
+    free(buffer);
+    return done;
+}
+
+static void execute_cb(void *outcome_, struct dp_packet_batch *batch, const struct nlattr *a, bool steal)
+{
+    struct outcome *outcome = outcome_;
+    struct dp_packet *packet = batch->packets[0];
+
+    switch (nl_attr_type(a)) {
+    case OVS_ACTION_ATTR_OUTPUT:
+        dp_packet_batch_apply_cutlen(batch);
+        outcome->port = nl_attr_get_u32(a);
+        break;
+    case OVS_ACTION_ATTR_RECIRC:
+        outcome->recirc_id = nl_attr_get_u32(a);
+        break;
+    default:
+        abort();
+    }
+    outcome->mark = packet->md.pkt_mark;
+    outcome->priority = packet->md.skb_priority;
+    outcome->hash = packet->md.dp_hash;
+    outcome->len = dp_packet_size(packet);
+    memcpy(outcome->bytes, dp_packet_data(packet), outcome->len);
+    dp_packet_delete_batch(batch, steal);
+}
+
+static void run_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *actions, struct outcome *outcome)
+{
+    static bool initialised;
+    struct dp_packet *packet = dp_packet_clone_data_with_headroom(frame, len, HEADROOM);
+    struct dp_packet_batch batch;
+    struct flow flow;
+
+    if (!initialised) {
+        odp_execute_init();
+        initialised = true;
+    }
+    memset(outcome, 0, sizeof *outcome);
+    outcome->port = UINT32_MAX;
+    pkt_metadata_init(&packet->md, u32_to_odp(PARITY_IN_PORT));
+    flow_extract(packet, &flow);
+    dp_packet_batch_init_packet(&batch, packet);
+    odp_execute_actions(outcome, &batch, true, actions->data, actions->size, execute_cb);
+}
+
+static bool same(const struct outcome *ours, const struct outcome *theirs)
+{
+    if (ours->port == theirs->port && ours->recirc_id == theirs->recirc_id && ours->mark == theirs->mark
+        && ours->priority == theirs->priority && ours->hash == theirs->hash && ours->len == theirs->len
+        && !memcmp(ours->bytes, theirs->bytes, ours->len)) {
+        return true;
+    }
+    fprintf(stderr, "port %u, recirculation %u, mark %#x, priority %#x, hash %#x, length %zu\n", ours->port,
+            ours->recirc_id, ours->mark, ours->priority, ours->hash, ours->len);
+    fprintf(stderr, "Open vSwitch: %u, %u, %#x, %#x, %#x, %zu\n", theirs->port, theirs->recirc_id, theirs->mark,
+            theirs->priority, theirs->hash, theirs->len);
+    parity_dump("ours", ours->bytes, ours->len);
+    parity_dump("Open vSwitch's", theirs->bytes, theirs->len);
+    return false;
+}
+
+static void describe(const uint8_t *frame, size_t len, const struct ofpbuf *actions)
+{
+    struct ds text = DS_EMPTY_INITIALIZER;
+
+    format_odp_actions(&text, actions->data, actions->size, NULL);
+    fprintf(stderr, "actions: %s\n", ds_cstr(&text));
+    ds_destroy(&text);
+    parity_dump("frame", frame, len);
+}

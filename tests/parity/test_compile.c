@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which flows the fast path runs, and why it does not run the others. */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow.h"
+#include "netlink.h"
+#include "odp-netlink.h"
+#include "odp-util.h"
+#include "openvswitch/match.h"
+#include "openvswitch/ofpbuf.h"
+#include "ovs/compile.h"
+#include "packets.h"
+#include "util.h"
+
+static const struct dp_capability everything = {
+    .table_version = DP_TABLE_VERSION,
+    .key_groups = DP_CAPABILITY_ALL_KEYS,
+    .ops = DP_CAPABILITY_ALL_OPS,
+};
+
+static void base_match(struct match *match)
+{
+    match_init_catchall(match);
+    match->flow.packet_type = htonl(PT_ETH);
+    match->wc.masks.packet_type = OVS_BE32_MAX;
+    match_set_in_port(match, u16_to_ofp(3));
+    match_set_recirc_id(match, 0);
+    match_set_dl_type(match, htons(ETH_TYPE_IP));
+}
+
+static void test_actions(void **state)
+{
+    static const struct {
+        const char *actions;
+        enum dpif_xdp_compile_reason reason;
+        enum dp_fate fate;
+        uint32_t arg;
+        uint32_t n_ops;
+    } rows[] = {
+        { "2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 0 },
+        { "", DPIF_XDP_COMPILE_OK, DP_FATE_DROP, 0, 0 },
+        { "recirc(5)", DPIF_XDP_COMPILE_OK, DP_FATE_RECIRC, 5, 0 },
+        { "set(eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 1 },
+        { "set(ipv4(ttl=63/0xff)),push_vlan(vid=9,pcp=0),4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
+        { "set(ipv6(src=::1,dst=::2,label=0,tclass=0,hlimit=9)),4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 3 },
+        { "set(ipv6(dst=::2/ffff::)),4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 1 },
+        { "pop_vlan,pop_vlan,4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
+        { "meter(3),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 1 },
+        { "trunc(100),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 1 },
+        { "ct_clear,set(skb_mark(0x1)),set(skb_priority(0x2)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 3 },
+        { "1,2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "2,set(skb_mark(0x1))", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "userspace(pid=1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "ct(commit),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "sample(sample=50.0%,actions(2))", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "clone(1),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "set(tunnel(tun_id=0x1,src=1.1.1.1,dst=2.2.2.2,ttl=64,flags(df))),2", DPIF_XDP_COMPILE_SET_FIELD,
+          DP_FATE_ENGINE, 0, 0 },
+        { "trunc(100),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "trunc(100),pop_vlan,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct dpif_xdp_compiled out;
+        struct ofpbuf actions;
+        struct match match;
+        bool matches;
+
+        base_match(&match);
+        ofpbuf_init(&actions, 0);
+        if (odp_actions_from_string(rows[i].actions, NULL, &actions)) {
+            fail_msg("%s", rows[i].actions);
+        }
+
+        enum dpif_xdp_compile_reason reason = dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out,
+                                                               &matches);
+
+        if (reason != rows[i].reason || out.fate != rows[i].fate || out.n_ops != rows[i].n_ops
+            || (!reason && out.arg != rows[i].arg) || !matches) {
+            fail_msg("%s: %s, fate %d, %u operations", rows[i].actions, dpif_xdp_compile_reason_to_string(reason),
+                     out.fate, out.n_ops);
+        }
+        ofpbuf_uninit(&actions);
+    }
+}
+
+static void test_too_many(void **state)
+{
+    struct dpif_xdp_compiled out;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    for (int i = 0; i <= DP_MAX_OPS; i++) {
+        assert_int_equal(odp_actions_from_string("ct_clear", NULL, &actions), 0);
+        assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                         i < DP_MAX_OPS ? DPIF_XDP_COMPILE_OK : DPIF_XDP_COMPILE_TOO_LONG);
+    }
+    ofpbuf_uninit(&actions);
+}
+
+/* Only a label that parsing saw may be popped. */
+static void test_mpls(void **state)
+{
+    struct ovs_action_push_mpls push = { .mpls_ethertype = htons(ETH_TYPE_MPLS) };
+    struct dpif_xdp_compiled out;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    nl_msg_put_be16(&actions, OVS_ACTION_ATTR_POP_MPLS, htons(ETH_TYPE_MPLS));
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                     DPIF_XDP_COMPILE_OK);
+    nl_msg_put_be16(&actions, OVS_ACTION_ATTR_POP_MPLS, htons(ETH_TYPE_IP));
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                     DPIF_XDP_COMPILE_ACTION);
+    ofpbuf_clear(&actions);
+    nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_PUSH_MPLS, &push, sizeof push);
+    nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_PUSH_MPLS, &push, sizeof push);
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                     DPIF_XDP_COMPILE_OK);
+    assert_int_equal(out.ops[1].growth, 4);
+    nl_msg_put_be16(&actions, OVS_ACTION_ATTR_POP_MPLS, htons(ETH_TYPE_MPLS));
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                     DPIF_XDP_COMPILE_ACTION);
+    ofpbuf_uninit(&actions);
+}
+
+/* The hash is that of the packet as it was parsed. */
+static void test_hash(void **state)
+{
+    struct ovs_action_hash hash = { .hash_alg = OVS_HASH_ALG_SYM_L4 };
+    struct dpif_xdp_compiled out;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_HASH, &hash, sizeof hash);
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                     DPIF_XDP_COMPILE_OK);
+    ofpbuf_clear(&actions);
+    assert_int_equal(odp_actions_from_string("set(ipv4(ttl=63/0xff))", NULL, &actions), 0);
+    nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_HASH, &hash, sizeof hash);
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                     DPIF_XDP_COMPILE_ACTION);
+    ofpbuf_uninit(&actions);
+}
+
+static enum dpif_xdp_compile_reason match_reason(const struct match *match, const struct dp_capability *caps)
+{
+    struct dpif_xdp_compiled out;
+    bool matches;
+    enum dpif_xdp_compile_reason reason = dpif_xdp_compile(match, NULL, 0, caps, &out, &matches);
+
+    assert_int_equal(matches, reason == DPIF_XDP_COMPILE_OK);
+    return reason;
+}
+
+static void test_matches(void **state)
+{
+    struct match match;
+
+    base_match(&match);
+    assert_int_equal(match_reason(&match, &everything), DPIF_XDP_COMPILE_OK);
+    match.wc.masks.dl_type = 0;
+    assert_int_equal(match_reason(&match, &everything), DPIF_XDP_COMPILE_KEY_TYPE);
+
+    base_match(&match);
+    match_set_reg(&match, 0, 1);
+    assert_int_equal(match_reason(&match, &everything), DPIF_XDP_COMPILE_KEY_FIELD);
+
+    base_match(&match);
+    match.flow.dl_type = htons(ETH_TYPE_NSH);
+    match.wc.masks.nsh.ttl = 0xff;
+    assert_int_equal(match_reason(&match, &everything), DPIF_XDP_COMPILE_KEY_FIELD);
+
+    base_match(&match);
+    match.flow.packet_type = htonl(PT_IPV4);
+    assert_int_equal(match_reason(&match, &everything), DPIF_XDP_COMPILE_KEY_FIELD);
+}
+
+/* A program that lacks a group of fields, or an operation, is given no flow that needs it. */
+static void test_trimmed_programs(void **state)
+{
+    struct dp_capability caps = everything;
+    struct dpif_xdp_compiled out;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    base_match(&match);
+    match_set_nw_proto(&match, IPPROTO_UDP);
+    caps.key_groups &= ~(1u << DP_KEY_GROUP_IP6);
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_OK);
+    caps.key_groups &= ~(1u << DP_KEY_GROUP_IP4);
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_KEY_PROGRAM);
+
+    caps = everything;
+    base_match(&match);
+    match_set_ct_state(&match, 1);
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_OK);
+    caps.key_groups &= ~(1u << DP_KEY_GROUP_CT);
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_KEY_PROGRAM);
+
+    caps = everything;
+    caps.ops &= ~(1ull << DP_OP_PUSH_VLAN);
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    assert_int_equal(odp_actions_from_string("push_vlan(vid=9,pcp=0),4", NULL, &actions), 0);
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &caps, &out, &matches),
+                     DPIF_XDP_COMPILE_PROGRAM);
+    assert_true(matches);
+    assert_int_equal(out.fate, DP_FATE_ENGINE);
+    ofpbuf_uninit(&actions);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_actions),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_mpls),
+        cmocka_unit_test(test_matches),
+        cmocka_unit_test(test_trimmed_programs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

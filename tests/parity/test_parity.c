@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random mutations of the corpora against Open vSwitch, from a fixed seed: what the fuzzers do for hours, for seconds.
+ *
+ *   test_parity PARSE-CORPUS ACTIONS-CORPUS [ROUNDS] */
+#include <config.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "openvswitch/ofpbuf.h"
+#include "tests/parity/oracle.h"
+
+#define INPUT_SIZE 1024
+#define N_INPUTS 4096
+
+struct corpus {
+    size_t n;
+    struct { uint8_t data[INPUT_SIZE]; size_t size; } inputs[N_INPUTS];
+};
+
+static struct corpus parse_corpus, actions_corpus;
+
+static void read_corpus(struct corpus *, const char *folder);
+static size_t mutate(const struct corpus *, uint8_t *input);
+
+static enum parity check_parse(const uint8_t *input, size_t size)
+{
+    return size > 1 ? parity_parse(input + 1, size - 1, 1 + (input[0] & 1)) : PARITY_BEYOND;
+}
+
+static enum parity check_actions(const uint8_t *input, size_t size)
+{
+    struct ofpbuf actions;
+    enum parity result = PARITY_BEYOND;
+
+    ofpbuf_init(&actions, 0);
+
+    size_t used = parity_make_actions(input, size, &actions);
+
+    if (size > used) {
+        result = parity_actions(input + used, size - used, &actions);
+    }
+    ofpbuf_uninit(&actions);
+    return result;
+}
+
+/* Two mutants of one input, as often as not the same; the mask is random bytes, most of them all ones or zeroes. */
+static enum parity check_match(const uint8_t *input, size_t size)
+{
+    uint8_t other[INPUT_SIZE];
+    uint8_t mask[128];
+
+    if (size < 16) {
+        return PARITY_BEYOND;
+    }
+    memcpy(other, input, size);
+    for (int i = rand() % 3; i > 0; i--) {
+        other[rand() % size] = rand();
+    }
+    for (size_t i = 0; i < sizeof mask; i++) {
+        static const uint8_t common[] = { 0, 0, 0xff };
+
+        mask[i] = rand() % 4 ? common[rand() % 3] : rand();
+    }
+    return parity_match(input + 1, size - 1, other + 1, size - 1, mask, sizeof mask);
+}
+
+/* Returns the number of differences, at most one. */
+static int check(const char *what, const struct corpus *corpus, enum parity (*compare)(const uint8_t *, size_t),
+                 unsigned long rounds)
+{
+    unsigned long n[3] = { 0 };
+
+    for (unsigned long i = 0; i < rounds && !n[PARITY_DIFFERENT]; i++) {
+        uint8_t input[INPUT_SIZE];
+        size_t size = mutate(corpus, input);
+
+        n[compare(input, size)]++;
+    }
+    printf("%s: %lu equal, %lu not compared (handed over), %lu different\n", what, n[PARITY_EQUAL], n[PARITY_BEYOND],
+           n[PARITY_DIFFERENT]);
+    return n[PARITY_DIFFERENT] || n[PARITY_EQUAL] < rounds / 10;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long rounds = argc > 3 ? strtoul(argv[3], NULL, 10) : 100000;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: test_parity PARSE-CORPUS ACTIONS-CORPUS [ROUNDS]\n");
+        return 2;
+    }
+    srand(1);
+    read_corpus(&parse_corpus, argv[1]);
+    read_corpus(&actions_corpus, argv[2]);
+    return check("parsing", &parse_corpus, check_parse, rounds)
+        | check("matching", &parse_corpus, check_match, rounds)
+        | check("actions", &actions_corpus, check_actions, rounds);
+}
+
+static void read_corpus(struct corpus *corpus, const char *folder)
+{
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir)) && corpus->n < N_INPUTS;) {
+        char path[4096];
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        file = entry->d_name[0] != '.' ? fopen(path, "rb") : NULL;
+        if (file) {
+            corpus->inputs[corpus->n].size = fread(corpus->inputs[corpus->n].data, 1, INPUT_SIZE, file);
+            corpus->n += corpus->inputs[corpus->n].size > 1;
+            fclose(file);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    if (!corpus->n) {
+        fprintf(stderr, "%s: no inputs\n", folder);
+        exit(2);
+    }
+}
+
+/* Copies one input, changes up to three bytes, and sometimes cuts it. */
+static size_t mutate(const struct corpus *corpus, uint8_t *input)
+{
+    int i = rand() % corpus->n;
+    size_t size = corpus->inputs[i].size;
+
+    memcpy(input, corpus->inputs[i].data, size);
+    for (int j = rand() % 4; j > 0; j--) {
+        input[rand() % size] = rand() % 3 ? rand() : rand() % 8;
+    }
+    return rand() % 4 ? size : 1 + rand() % size;
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test gets a host of its own (lab.py) and, if it asks, a switch on it.
+
+    containers "red", "green", "blue": 10.0.0.1, .2, .3 and fc00::1, ::2, ::3 on eth0, plugged in as to-red ...
+    the host itself: internal port br0, 10.0.0.100 and fc00::100
+"""
+import contextlib
+import os
+
+import pytest
+
+import lab
+import switch as switches
+
+NAMES = ("red", "green", "blue")
+
+
+def pytest_sessionstart():
+    if os.geteuid() != 0:
+        pytest.exit("the system tests make network namespaces and load BPF programs: run as root", 2)
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    lab.enter()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Tells fixtures whether the test itself passed."""
+    outcome = yield
+    if call.when == "call":
+        item.passed = outcome.get_result().passed
+
+
+@pytest.fixture(autouse=True)
+def world():
+    """What a test opens through this stack is closed after it."""
+    lab.new_host()
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def host():
+    return lab.Namespace()
+
+
+@pytest.fixture
+def switch(request, world):
+    """A running switch without bridges.  It ends before the namespaces do; after a failure its log is shown."""
+    with switches.Switch() as running:
+        yield running
+        if not getattr(request.node, "passed", True):
+            print("\n".join(running.log()[-15:]))
+            running.expected.append("")
+
+
+@pytest.fixture
+def network(world, switch, host):
+    """A switch with bridge br0, on it three containers and the host."""
+    return Network(world, switch, host)
+
+
+class Network:
+    def __init__(self, world, switch, host):
+        self.world, self.switch, self.host = world, switch, host
+        switch.add_bridge("br0")
+        self.red, self.green, self.blue = (self.add_container(name, number) for number, name in enumerate(NAMES, 1))
+        lab.run("ip", "link", "set", "br0", "up")
+        lab.add_addresses(host, "br0", "10.0.0.100/24", "fc00::100/64")
+
+    def add_container(self, name, number, *settings, interface=(), mtu=1500):
+        """A namespace with addresses .'number', plugged in as to-'name'."""
+        container = self.plug(name, mtu=mtu)
+        lab.add_addresses(container, "eth0", f"10.0.0.{number}/24", f"fc00::{number}/64")
+        self.switch.add_port(f"to-{name}", *settings, interface=interface)
+        return container
+
+    def plug(self, name, mtu=1500):
+        """A namespace at the other end of the new device to-'name', which is no port yet."""
+        container = self.world.enter_context(lab.Namespace(name))
+        lab.make_veth(f"to-{name}", container, mtu=mtu)
+        return container

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private Open vSwitch: own database, own run directory, nothing shared with an installed one."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+import lab
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("OXDP_BUILD", TOP / "build"))
+
+# To see what a test says about the stock daemon: OXDP_DAEMON=.../ovs-vswitchd OXDP_DATAPATH=netdev
+DAEMON = pathlib.Path(os.environ.get("OXDP_DAEMON", BUILD / "ovs-vswitchd-xdp"))
+DATAPATH = os.environ.get("OXDP_DATAPATH", "xdp")
+
+# Lines of the log above this level are failures, except those that a test expects.
+PROBLEM = re.compile(r"\|(WARN|ERR|EMER)\||Sanitizer|runtime error:")
+HARMLESS = re.compile("|".join((
+    r"Unreasonably long .* poll interval", r"faults: .* minor", r"context switches: ", r"disk: .* reads",
+    r"Dropped .* log messages in last", r"terminating with signal", r"connection dropped|connection reset",
+    r"received packet on unknown port",         # It came while the bridge was being taken down.
+    r"ukey installation fails",                 # It came while a revalidator deleted its flow: not installed again yet.
+    r"blocked [1-9]\d{3} ms waiting")))         # The machine is busy: less than 10 seconds are no deadlock.
+
+
+def tool(name):
+    """The path of one of Open vSwitch's programs: of our build, else an installed one."""
+    for folder in "utilities", "ovsdb", "vswitchd":
+        path = BUILD / "openvswitch" / folder / name
+        if path.exists():
+            return path
+    path = shutil.which(name)
+    if not path:
+        raise lab.Failed(f"{name} is neither in {BUILD}/openvswitch nor installed: run make")
+    return path
+
+
+def schema():
+    tree = pathlib.Path(tool("ovsdb-tool")).resolve().parent.parent
+    for path in tree / "vswitchd/vswitch.ovsschema", pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema"):
+        if path.exists():
+            return path
+    raise lab.Failed("vswitch.ovsschema is not installed")
+
+
+class Switch:
+    """ovsdb-server and the daemon.
+
+    On leaving a "with" block both end, and an unexpected warning in the daemon's log is a failure."""
+
+    def __init__(self, daemon=DAEMON, datapath=DATAPATH):
+        if not pathlib.Path(daemon).exists():
+            raise lab.Failed(f"{daemon} does not exist: run make")
+        self.daemon, self.datapath = daemon, datapath
+        self.rundir = pathlib.Path(tempfile.mkdtemp(prefix="ovs-xdp-", dir="/run"))
+        self.log_path = self.rundir / "ovs-vswitchd.log"
+        self.expected = []              # Regular expressions of warnings that a test provokes.
+        self.process = self._database = None
+        self.env = {**os.environ, **{f"OVS_{name}DIR": str(self.rundir) for name in ("RUN", "LOG", "DB", "SYSCONF")}}
+        self.env["PATH"] = f"{pathlib.Path(tool('ovs-vsctl')).parent}:{self.env['PATH']}"
+
+    def start_database(self):
+        lab.run(tool("ovsdb-tool"), "create", self.rundir / "conf.db", schema())
+        self._database = lab.Process(
+            tool("ovsdb-server"), self.rundir / "conf.db", f"--remote=punix:{self.rundir}/db.sock",
+            f"--unixctl={self.rundir}/ovsdb-server.ctl", f"--log-file={self.rundir}/ovsdb-server.log",
+            "-vconsole:off", env=self.env)
+        lab.wait_until(lambda: (self.rundir / "db.sock").exists() or not self._database.running(), "ovsdb-server")
+        self.vsctl("--no-wait", "init")
+
+    def start(self):
+        """Starts the daemon and returns when it has read the database."""
+        with open(self.rundir / "stderr", "ab") as stderr:
+            self.process = lab.Process(
+                self.daemon, f"unix:{self.rundir}/db.sock", f"--unixctl={self.rundir}/ovs-vswitchd.ctl",
+                f"--log-file={self.log_path}", "-vconsole:off", "--disable-system", env=self.env, stdout=stderr)
+        lab.wait_until(lambda: (self.rundir / "ovs-vswitchd.ctl").exists() or not self.process.running(),
+                       "the daemon's control socket")
+        if not self.process.running():
+            raise lab.Failed(f"{self.process.name} ended at once:\n" + "\n".join(self.log()[-10:]))
+        self.vsctl("show")
+
+    def stop(self, cleanup=False):
+        """Ends the daemon as "ovs-appctl exit" does."""
+        self.appctl("exit", *(["--cleanup"] if cleanup else []))
+        status = self.process.wait()
+        if status:
+            raise lab.Failed(f"{self.process.name}: exit status {status}\n" + "\n".join(self.log()[-10:]))
+
+    def crash(self):
+        """Kills the daemon without a chance to clean up.  Its control socket stays, as after a real crash."""
+        self.process.kill()
+        (self.rundir / "ovs-vswitchd.ctl").unlink()
+
+    def __enter__(self):
+        try:
+            self.start_database()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind, *_):
+        crashed = not self.process.running()
+        if kind:
+            print("\n".join(self.log()[-40:]))
+        try:
+            if kind is None and not crashed:
+                self.stop(cleanup=True)
+        finally:
+            problems = self.problems()
+            self.close()
+        if kind is None and (problems or crashed):
+            raise lab.Failed("\n".join(["the daemon is gone"] * crashed + problems))
+
+    def close(self):
+        for process in self.process, self._database:
+            if process:
+                process.close()
+        shutil.rmtree(self.rundir, ignore_errors=True)
+
+    def vsctl(self, *args, **how):
+        return lab.run(tool("ovs-vsctl"), f"--db=unix:{self.rundir}/db.sock", "--timeout=20", *args, env=self.env, **how)
+
+    def appctl(self, *args, target="ovs-vswitchd.ctl", **how):
+        return lab.run(tool("ovs-appctl"), "--timeout=20", "-t", self.rundir / target, *args, env=self.env, **how)
+
+    def ofctl(self, command, bridge, *args, **how):
+        return lab.run(tool("ovs-ofctl"), "--timeout=20", "-O", "OpenFlow15", command,
+                       f"unix:{self.rundir}/{bridge}.mgmt", *args, env=self.env, **how)
+
+    def flows(self, bridge, *flows):
+        """Replaces the OpenFlow rules of 'bridge'."""
+        self.ofctl("del-flows", bridge)
+        self.ofctl("add-flows", bridge, "-", text="\n".join(flows) + "\n")
+
+    def add_bridge(self, name="br0", *settings):
+        self.vsctl("add-br", name, "--", "set", "bridge", name, f"datapath_type={self.datapath}", *settings)
+
+    def add_port(self, device, *settings, bridge="br0", interface=()):
+        """Plugs 'device' in; 'settings' are of its Port, 'interface' of its Interface."""
+        self.vsctl("add-port", bridge, device, *settings,
+                   *(["--", "set", "interface", device, *interface] if interface else []))
+        error = self.error(device)
+        if error:
+            raise lab.Failed(f"port {device}: {error}")
+
+    def get(self, table, record, column):
+        """A column of the database as JSON says it; an empty set is None."""
+        answer = json.loads(self.vsctl("--format=json", f"--columns={column}", "list", table, record))["data"][0][0]
+        return {("set"): lambda v: v or None, "map": dict}.get(answer[0], lambda v: v)(answer[1]) \
+            if isinstance(answer, list) else answer
+
+    def error(self, device):
+        return self.get("interface", device, "error")
+
+    def status(self, device):
+        return self.get("interface", device, "status")
+
+    def ofport(self, device):
+        return self.get("interface", device, "ofport")
+
+    def dp_port(self, device):
+        """The number of 'device' in the datapath."""
+        found = re.search(rf"^\s+port (\d+): {re.escape(device)}( |$)", self.appctl("dpctl/show"), re.MULTILINE)
+        if not found:
+            raise lab.Failed(f"{device} is no port of the datapath")
+        return int(found[1])
+
+    def dump_flows(self, *args):
+        return self.appctl("dpctl/dump-flows", *args).splitlines()
+
+    def log(self):
+        """Lines of the daemon's log, and what it said to nobody (a sanitizer's report)."""
+        return [line for path in (self.log_path, self.rundir / "stderr") if path.exists()
+                for line in path.read_text(errors="replace").splitlines()]
+
+    def problems(self):
+        """Warnings and errors in the log that nobody expects."""
+        return [line for line in self.log() if PROBLEM.search(line) and not HARMLESS.search(line)
+                and not any(re.search(pattern, line) for pattern in self.expected)]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions beyond "output": what OpenFlow rules ask for is what the wire shows."""
+import re
+import struct
+
+import lab
+import switch as switches
+import traffic
+import wire
+
+RED = "02:00:00:00:00:01"
+
+
+def numbered(frame):
+    """One of ours, not an answer that quotes it."""
+    return b"number" in frame and b"\x03\x03" not in frame[34:36]
+
+
+def send_to_green(network, count, payload=b"number"):
+    """Sends from red's wire; returns what arrives at green's and blue's."""
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as green, wire.Wire(network.blue) as blue:
+        red.send(*(wire.udp_frame(RED, lab.mac_of(network.green), payload + struct.pack("!I", number),
+                                  ports=(1000 + number, 2000)) for number in range(count)))
+        return [end.receive(numbered, count, limit=0.5) for end in (green, blue)]
+
+
+def test_set_fields(network):
+    network.switch.flows("br0", "in_port=to-red,udp,actions=mod_dl_src:02:aa:aa:aa:aa:aa,mod_nw_dst:10.9.9.9,"
+                         "mod_nw_tos:32,dec_ttl,mod_tp_dst:53,output:to-green", "actions=drop")
+    (frame,), _ = send_to_green(network, 1)
+    assert frame[6:12].hex() == "02aaaaaaaaaa"
+    assert frame[15] == 32 and frame[22] == 63
+    assert frame[30:34] == bytes((10, 9, 9, 9)) and frame[36:38] == b"\x00\x35"
+    assert wire.checksums_valid(frame)
+
+
+def test_push_and_pop(network):
+    network.switch.flows("br0", "in_port=to-red,udp,actions=push_vlan:0x8100,set_field:4106->vlan_vid,output:to-green,"
+                         "pop_vlan,push_mpls:0x8847,set_field:77->mpls_label,output:to-blue", "actions=drop")
+    (tagged,), (labelled,) = send_to_green(network, 1)
+    assert tagged[12:18] == b"\x81\x00\x00\x0a\x08\x00"
+    assert labelled[12:14] == b"\x88\x47" and int.from_bytes(labelled[14:18], "big") >> 12 == 77
+
+
+def test_truncate(network):
+    network.switch.flows("br0", "in_port=to-red,udp,actions=output(port=to-green,max_len=60),output:to-blue",
+                         "actions=drop")
+    (short,), (whole,) = send_to_green(network, 1, b"number" + bytes(200))
+    assert len(short) == 60 and len(whole) == 14 + 28 + 210
+
+
+def test_meter(network):
+    network.switch.ofctl("add-meter", "br0", "meter=1,pktps,burst,stats,band=type=drop,rate=1,burst_size=20")
+    network.switch.flows("br0", "in_port=to-red,udp,actions=meter:1,output:to-green", "actions=drop")
+    arrived, _ = send_to_green(network, 200)
+    assert 15 <= len(arrived) <= 25
+    found = re.search(r"packet_in_count:(\d+).*bands:\s*0: packet_count:(\d+)",
+                      network.switch.ofctl("meter-stats", "br0"), re.DOTALL)
+    assert int(found[1]) == 200 and int(found[2]) == 200 - len(arrived)
+
+
+def test_group_all(network):
+    network.switch.ofctl("add-group", "br0", "group_id=1,type=all,bucket=output:to-green,"
+                         "bucket=mod_dl_dst:02:bb:bb:bb:bb:bb,output:to-blue")
+    network.switch.flows("br0", "in_port=to-red,udp,actions=group:1", "actions=drop")
+    green, blue = send_to_green(network, 10)
+    assert len(green) == len(blue) == 10
+    assert all(frame[:6].hex() == "02bbbbbbbbbb" for frame in blue)
+
+
+def test_group_select(network):
+    """Every connection goes one way, and both ways are used."""
+    network.switch.ofctl("add-group", "br0", "group_id=1,type=select,selection_method=hash,"
+                         "fields(udp_src),bucket=output:to-green,bucket=output:to-blue")
+    network.switch.flows("br0", "in_port=to-red,udp,actions=group:1", "actions=drop")
+    green, blue = send_to_green(network, 64)
+    assert len(green) + len(blue) == 64 and green and blue
+    again, _ = send_to_green(network, 64)
+    assert {frame[34:36] for frame in again} == {frame[34:36] for frame in green}
+
+
+def test_mirror(network):
+    network.switch.expected.append("reserved exclusively for mirroring")
+    network.switch.vsctl("--", "--id=@blue", "get", "port", "to-blue", "--", "--id=@m", "create", "mirror", "name=m",
+                         "select_all=true", "output_port=@blue", "--", "set", "bridge", "br0", "mirrors=@m")
+    green, blue = send_to_green(network, 20)
+    assert len(green) == 20 and [frame for frame in blue if frame in green] == green
+    network.switch.vsctl("clear", "bridge", "br0", "mirrors")
+
+
+def test_packet_to_controller_and_back(network):
+    """"packet-out" reaches the wire; a rule's "controller" action reaches a monitor."""
+    frame = wire.udp_frame(RED, lab.mac_of(network.green), b"number")
+    with wire.Wire(network.green) as green:
+        network.switch.ofctl("packet-out", "br0", f"in_port=controller packet={frame.hex()} actions=to-green")
+        assert green.receive(numbered) == [frame]
+
+    network.switch.flows("br0", "in_port=to-red,udp,actions=controller", "actions=drop")
+    switch, log = network.switch, network.switch.rundir / "seen"
+    with open(log, "wb") as out, lab.Process(switches.tool("ovs-ofctl"), "monitor", f"unix:{switch.rundir}/br0.mgmt",
+                                             "65534", "-P", "nxt_packet_in", env=switch.env, stdout=out):
+        def seen():
+            send_to_green(network, 1)
+            return "PACKET_IN" in log.read_text()
+        lab.wait_until(seen, "a packet-in", 5)
+
+
+def test_bond_balances(network):
+    """Two bridges, two wires between them, LACP; connections spread over both by the "lb_output" action."""
+    switch = network.switch
+    switch.add_bridge("br1")
+    for number in 0, 1:
+        lab.make_veth(f"up{number}", network.host, inside=f"down{number}")
+    switch.vsctl("del-port", "br0", "to-green", "--", "add-port", "br1", "to-green",
+                 *(word for name, bridge in (("up", "br0"), ("down", "br1")) for word in
+                   ("--", "add-bond", bridge, f"bond-{name}", f"{name}0", f"{name}1", "lacp=active",
+                    "bond_mode=balance-tcp", "other_config:lacp-time=fast", "other_config:lb-output-action=true")))
+    traffic.wait_for_ping(network.red, "10.0.0.2", limit=20)
+    with wire.Wire(network.red) as red, wire.Wire(network.host, "down0") as first, \
+            wire.Wire(network.host, "down1") as second:
+        assert traffic.udp(network.red, network.green, "10.0.0.2", count=10) == 10
+        red.send(*(wire.udp_frame(lab.mac_of(network.red), lab.mac_of(network.green), b"number", ports=(port, 9))
+                   for port in range(1000, 1064)))
+        assert "lb_output" in "\n".join(switch.dump_flows())
+        assert "bond-up" in switch.appctl("bond/show")
+    loads = [int(switch.get("interface", f"up{n}", "statistics")["tx_packets"]) for n in (0, 1)]
+    assert all(loads), loads
+    if switch.datapath == "xdp":
+        assert switch.appctl("xdp/bond-show").strip()

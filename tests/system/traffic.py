@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic between namespaces, made with ordinary sockets: bytes are compared, losses counted."""
+import hashlib
+import os
+import re
+import socket
+import threading
+import time
+
+import lab
+
+
+def ping(source, destination, count=3, size=56, limit=5, options=()):
+    """Pings 'destination' from namespace 'source'; returns how many answers came."""
+    said = source.run("ping", "-n", "-q", "-c", count, "-i", "0.05", "-s", size, "-w", limit, *options, destination,
+                      check=False, limit=limit + 10)
+    found = re.search(r"(\d+) received", said)
+    if not found:
+        raise lab.Failed(f"ping: {said.strip()}")
+    return int(found[1])
+
+
+def wait_for_ping(source, destination, limit=10, **how):
+    """Returns when 'destination' answers 'source'."""
+    lab.wait_until(lambda: ping(source, destination, count=1, limit=1, **how), f"an answer from {destination}", limit)
+
+
+def tcp(client, server, address, size=4 << 20, port=5001, limit=20):
+    """Sends 'size' bytes over TCP from 'client' to 'address' of 'server'.  Raises Failed unless the same bytes arrive.
+    Returns the seconds it took."""
+    data = os.urandom(1 << 16)
+    listener = _listen(server, address, port, limit)
+    received = {}
+
+    def serve():
+        digest, n = hashlib.sha256(), 0
+        try:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(limit)
+                while chunk := connection.recv(1 << 16):
+                    digest.update(chunk)
+                    n += len(chunk)
+                received.update(digest=digest.digest(), n=n)
+                connection.sendall(b"!")
+        except OSError as error:
+            received["error"] = error
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    digest, begin = hashlib.sha256(), time.monotonic()
+    try:
+        with _connect(client, address, port, limit) as connection:
+            for offset in range(0, size, len(data)):
+                chunk = data[:size - offset]
+                digest.update(chunk)
+                connection.sendall(chunk)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1)
+    except OSError as error:
+        raise lab.Failed(f"TCP to {address}: {error}") from error
+    finally:
+        seconds = time.monotonic() - begin
+        thread.join(limit)
+        listener.close()
+    if received.get("n") != size or received["digest"] != digest.digest():
+        raise lab.Failed(f"TCP to {address}: sent {size} bytes, received {received}")
+    return seconds
+
+
+def udp(client, server, address, count=100, size=1000, port=5002, limit=5):
+    """Sends datagrams that come back one by one; returns how many of 'count' did."""
+    family = _family(address)
+    with server.entered():
+        echo = socket.socket(family, socket.SOCK_DGRAM)
+    with client.entered():
+        sender = socket.socket(family, socket.SOCK_DGRAM)
+    back = 0
+    with echo, sender:
+        echo.settimeout(limit)
+        sender.settimeout(limit)
+        echo.bind((address, port))
+        for number in range(count):
+            datagram = number.to_bytes(4, "big") + os.urandom(size - 4)
+            sender.sendto(datagram, (address, port))
+            try:
+                data, origin = echo.recvfrom(size + 1)
+                echo.sendto(data, origin)
+                back += sender.recv(size + 1) == datagram
+            except socket.timeout:
+                break
+    return back
+
+
+class Stream:
+    """Numbered datagrams in the background, one every 'interval' seconds, and a count of those that arrive.  Never
+    fails: losses are what it measures."""
+
+    def __init__(self, client, server, address, port=5003, interval=0.002):
+        self.sent = self.received = 0
+        self._interval, self._target = interval, (address, port)
+        with client.entered():
+            self._out = socket.socket(_family(address), socket.SOCK_DGRAM)
+        with server.entered():
+            self._in = socket.socket(_family(address), socket.SOCK_DGRAM)
+        self._in.bind(self._target)
+        self._in.settimeout(0.1)
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self):
+        while not self._stop.wait(self._interval):
+            try:
+                self._out.sendto(b"x" * 200, self._target)
+            except OSError:
+                pass                    # The device is away: what did not leave did not arrive.
+            self.sent += 1
+
+    def _receive(self):
+        while not self._stop.is_set():
+            try:
+                self._in.recv(2048)
+                self.received += 1
+            except socket.timeout:
+                pass
+
+    def flowing(self, limit=10):
+        """Waits until datagrams arrive (again)."""
+        before = self.received
+        lab.wait_until(lambda: self.received >= before + 5, "datagrams", limit)
+
+    def silent(self, count=50, limit=10):
+        """Waits until 'count' datagrams in a row were lost."""
+        def lost_in_a_row():
+            sent, received = self.sent, self.received
+            lab.wait_until(lambda: self.sent >= sent + count, "datagrams sent")
+            return self.received <= received
+        lab.wait_until(lost_in_a_row, "no more datagrams", limit)
+
+    def close(self):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(5)
+        self._out.close()
+        self._in.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _family(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _listen(namespace, address, port, limit):
+    with namespace.entered():
+        listener = socket.socket(_family(address), socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.settimeout(limit)
+    listener.bind((address, port))
+    listener.listen()
+    return listener
+
+
+def _connect(namespace, address, port, limit):
+    with namespace.entered():
+        connection = socket.socket(_family(address), socket.SOCK_STREAM)
+    connection.settimeout(limit)
+    connection.connect((address, port))
+    return connection

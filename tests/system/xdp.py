@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XDP and BPF as the kernel shows them: what is attached to a device, what a process holds."""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import struct
+
+import lab
+
+BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_PROG_TYPE_XDP = 5, 6, 6
+SYS_BPF = {"x86_64": 321, "aarch64": 280}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attached(device):
+    """(mode, program id) of the XDP program on 'device': mode is "native" or "generic"; None without a program."""
+    link = json.loads(lab.run("ip", "-j", "-d", "link", "show", "dev", device))[0]
+    found = link.get("xdp")
+    return ({1: "native", 2: "generic"}.get(found["mode"], found["mode"]), found["prog"]["id"]) if found else None
+
+
+def objects(pid):
+    """The BPF objects that a process holds open: {("prog", id), ("map", id), ("link", id)}."""
+    found = set()
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            text = info.read_text()
+        except OSError:
+            continue                    # Closed meanwhile.
+        for kind, number in re.findall(r"^(prog|map|link)_id:\s*(\d+)$", text, re.MULTILINE):
+            found.add((kind, int(number)))
+    return found
+
+
+def exists(kind, number):
+    """Whether the kernel still has a BPF object."""
+    return '"error"' not in lab.run("bpftool", "-j", kind, "show", "id", str(number), check=False)
+
+
+def pin_foreign_program(path):
+    """Loads somebody else's XDP program, "return XDP_PASS", and pins it at 'path'."""
+    code = struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
+    instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
+    program = _bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", BPF_PROG_TYPE_XDP, 2, ctypes.addressof(instructions),
+                                              ctypes.addressof(licence)))
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    _bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(name), program))
+    os.close(program)
+
+
+def _bpf(command, attributes):
+    buffer = ctypes.create_string_buffer(attributes.ljust(120, b"\0"))
+    result = _libc.syscall(SYS_BPF[os.uname().machine], command, buffer, 120)
+    if result < 0:
+        raise lab.Failed(f"bpf({command}): {os.strerror(ctypes.get_errno())}")
+    return result

@@ -1,0 +1,787 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ovs/lookup.h against a linear search, and readers against a writer. */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "dp-packet.h"
+#include "flow.h"
+#include "openvswitch/match.h"
+#include "ovs-atomic.h"
+#include "ovs-rcu.h"
+#include "ovs-thread.h"
+#include "ovs/lookup_private.h"
+#include "packets.h"
+#include "random.h"
+#include "util.h"
+
+/* What rules lead to, with what the linear search needs. */
+struct target {
+    struct dpif_xdp_rule rule;
+    struct match match;
+    bool inserted;
+};
+
+static uint32_t
+pick(uint32_t n)
+{
+    return random_uint32() % n;
+}
+
+/* Flows of a small world, so that many rules match many flows. */
+static void
+random_flow(struct flow *flow)
+{
+    static const ovs_be16 types[] = {
+        CONSTANT_HTONS(ETH_TYPE_IP), CONSTANT_HTONS(ETH_TYPE_IP),
+        CONSTANT_HTONS(ETH_TYPE_IPV6), CONSTANT_HTONS(ETH_TYPE_ARP),
+        CONSTANT_HTONS(0x88b5),
+    };
+    static const uint8_t protocols[] = {
+        IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_GRE
+    };
+
+    memset(flow, 0, sizeof *flow);
+    flow->in_port.odp_port = u32_to_odp(1 + pick(3));
+    flow->recirc_id = pick(4) ? 0 : pick(3);
+    flow->ct_state = pick(4) ? 0 : CS_TRACKED | CS_ESTABLISHED;
+    flow->pkt_mark = pick(5) ? 0 : pick(3);
+    flow->dl_dst.ea[0] = 2;
+    flow->dl_dst.ea[5] = pick(3);
+    flow->dl_src.ea[0] = 2;
+    flow->dl_src.ea[5] = pick(3);
+    flow->dl_type = types[pick(ARRAY_SIZE(types))];
+    if (!pick(3)) {
+        flow->vlans[0].tpid = htons(ETH_TYPE_VLAN);
+        flow->vlans[0].tci = htons(VLAN_CFI | pick(3));
+    }
+    if (!pick(6)) {
+        flow->tunnel.ip_dst = htonl(0x0a000001);
+        flow->tunnel.ip_src = htonl(0x0a000002);
+        flow->tunnel.tun_id = htonll(pick(3));
+    }
+    if (flow->dl_type == htons(ETH_TYPE_IPV6)) {
+        flow->ipv6_src.s6_addr[0] = 0xfc;
+        flow->ipv6_src.s6_addr[15] = pick(4);
+        flow->ipv6_dst.s6_addr[0] = 0xfc;
+        flow->ipv6_dst.s6_addr[7] = pick(2);
+        flow->ipv6_dst.s6_addr[15] = pick(4);
+    } else if (flow->dl_type != htons(0x88b5)) {
+        flow->nw_src = htonl(0x0a000000 | pick(4) << 16 | pick(4));
+        flow->nw_dst = htonl(0x0a000000 | pick(4) << 16 | pick(4));
+    }
+    if (flow->dl_type == htons(ETH_TYPE_ARP)) {
+        flow->nw_proto = 1 + pick(2);
+    } else if (flow->dl_type != htons(0x88b5)) {
+        flow->nw_proto = protocols[pick(ARRAY_SIZE(protocols))];
+        flow->nw_ttl = 64;
+        if (flow->nw_proto == IPPROTO_TCP || flow->nw_proto == IPPROTO_UDP) {
+            flow->tp_src = htons(pick(4));
+            flow->tp_dst = htons(pick(4));
+        }
+        if (flow->nw_proto == IPPROTO_TCP) {
+            flow->tcp_flags = htons(pick(3));
+        }
+    }
+}
+
+/* A rule that matches some flows of that world. */
+static void
+random_match(struct match *match)
+{
+    struct flow *mask = &match->wc.masks;
+
+    memset(match, 0, sizeof *match);
+    random_flow(&match->flow);
+    mask->in_port.odp_port = u32_to_odp(UINT32_MAX);
+    mask->recirc_id = pick(4) ? UINT32_MAX : 0;
+    mask->dl_type = pick(4) ? OVS_BE16_MAX : 0;
+    mask->vlans[0].tci = pick(2) ? OVS_BE16_MAX : 0;
+    mask->ct_state = pick(3) ? 0 : UINT8_MAX;
+    mask->dl_dst.ea[5] = pick(2) ? 0 : UINT8_MAX;
+    mask->nw_dst = pick(2) ? 0 : be32_prefix_mask(8 + pick(3) * 8);
+    mask->nw_src = pick(3) ? 0 : OVS_BE32_MAX;
+    mask->ipv6_dst = ipv6_create_mask(pick(2) ? 0 : pick(129));
+    mask->nw_proto = pick(3) ? 0 : UINT8_MAX;
+    mask->tp_dst = pick(3) ? 0 : OVS_BE16_MAX;
+    mask->tcp_flags = pick(5) ? 0 : OVS_BE16_MAX;
+    mask->tunnel.tun_id = pick(4) ? 0 : OVS_BE64_MAX;
+
+    /* Often only what comes first in struct flow. */
+    if (!pick(3)) {
+        for (size_t i = FLOW_U64_OFFSET(in_port) + 1 + pick(10);
+             i < FLOW_U64S; i++) {
+            *flow_u64_lvalue(mask, i) = 0;
+        }
+    }
+}
+
+static bool
+matches(const struct match *match, const struct flow *flow)
+{
+    for (size_t i = 0; i < FLOW_U64S; i++) {
+        if ((flow_u64_value(&match->flow, i) ^ flow_u64_value(flow, i))
+            & flow_u64_value(&match->wc.masks, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+target_insert(struct dpif_xdp_cls *cls, struct target *target)
+{
+    dpif_xdp_cls_insert(cls, &target->rule, &target->match);
+    target->inserted = true;
+}
+
+/* Frees what readers may hold, once the caller has none of it. */
+static void
+target_remove(struct dpif_xdp_cls *cls, struct target *target)
+{
+    struct dpif_xdp_rule *rule = xmalloc(sizeof *rule);
+
+    dpif_xdp_cls_remove(cls, &target->rule);
+    target->inserted = false;
+    *rule = target->rule;
+    ovsrcu_postpone(dpif_xdp_rule_uninit, rule);
+    ovsrcu_postpone(free, rule);
+}
+
+static void
+check_result(const struct target *targets, size_t n_targets,
+             const struct dpif_xdp_key *key, const struct dpif_xdp_rule *rule)
+{
+    struct flow flow;
+
+    miniflow_expand(&key->mf, &flow);
+    if (rule) {
+        const struct target *target = CONTAINER_OF(rule, struct target, rule);
+
+        assert_true(target->inserted);
+        assert_true(matches(&target->match, &flow));
+    } else {
+        for (size_t i = 0; i < n_targets; i++) {
+            assert_false(targets[i].inserted
+                         && matches(&targets[i].match, &flow));
+        }
+    }
+}
+
+/* Looks 'n' flows up in all ways. */
+static void
+check_lookups(struct dpif_xdp_cls *cls, struct dpif_xdp_cache *cache,
+              const struct target *targets, size_t n_targets,
+              struct dpif_xdp_key *keys[], size_t n)
+{
+    struct dpif_xdp_rule *rules[NETDEV_MAX_BURST];
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    size_t n_found = 0;
+    bool all;
+
+    all = dpif_xdp_cls_lookup_batch(cls, cache, keys, n, rules, &stats);
+    for (size_t i = 0; i < n; i++) {
+        struct dpif_xdp_rule *rule = dpif_xdp_cls_lookup(cls, keys[i]);
+
+        check_result(targets, n_targets, keys[i], rules[i]);
+        check_result(targets, n_targets, keys[i], rule);
+        n_found += rules[i] != NULL;
+    }
+    assert_int_equal(all, n_found == n);
+    assert_int_equal(stats.n_miss, n - n_found);
+    assert_int_equal(stats.n_cache_hit + stats.n_table_hit, n_found);
+    if (!cache) {
+        assert_int_equal(stats.n_cache_hit, 0);
+    }
+}
+
+/* What packets bring: words that may be zero, other shapes, an RSS hash. */
+static void
+key_from_composed(const struct flow *flow, struct dpif_xdp_key *key)
+{
+    struct dp_packet packet;
+
+    dp_packet_init(&packet, 0);
+    flow_compose(&packet, flow, NULL, 8);
+    pkt_metadata_from_flow(&packet.md, flow);
+    dpif_xdp_key_from_packet(&packet, key, 0);
+    dp_packet_uninit(&packet);
+}
+
+static void
+check_random(size_t cache_size, uint32_t hash_mask)
+{
+    enum { N_TARGETS = 200, N_KEYS = 600 };
+    struct target *targets = xcalloc(N_TARGETS, sizeof *targets);
+    struct dpif_xdp_key *keys = xcalloc(N_KEYS, sizeof *keys);
+    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(cache_size);
+    struct dpif_xdp_cls cls;
+
+    dpif_xdp_cls_init(&cls);
+    for (size_t i = 0; i < N_TARGETS; i++) {
+        random_match(&targets[i].match);
+    }
+    for (size_t i = 0; i < N_KEYS; i++) {
+        struct flow flow;
+
+        random_flow(&flow);
+        if (i % 2) {
+            key_from_composed(&flow, &keys[i]);
+        } else {
+            dpif_xdp_key_from_flow(&flow, &keys[i]);
+        }
+        keys[i].hash &= hash_mask;
+    }
+
+    for (size_t round = 0; round < 400; round++) {
+        struct target *target = &targets[pick(N_TARGETS)];
+        struct dpif_xdp_key *burst[NETDEV_MAX_BURST];
+        size_t n = 1 + pick(NETDEV_MAX_BURST);
+
+        /* First more and more rules, then fewer and fewer. */
+        if (!target->inserted) {
+            if (pick(400) > round) {
+                target_insert(&cls, target);
+            }
+        } else if (pick(400) < round) {
+            target_remove(&cls, target);
+        }
+        if (!pick(20)) {
+            dpif_xdp_cls_optimize(&cls);
+        }
+        for (size_t i = 0; i < n; i++) {
+            burst[i] = &keys[pick(N_KEYS)];
+        }
+        check_lookups(&cls, cache, targets, N_TARGETS, burst, n);
+        check_lookups(&cls, NULL, targets, N_TARGETS, burst, n);
+        ovsrcu_quiesce();
+    }
+
+    for (size_t i = 0; i < N_TARGETS; i++) {
+        if (targets[i].inserted) {
+            target_remove(&cls, &targets[i]);
+        }
+    }
+    assert_int_equal(dpif_xdp_cls_n_masks(&cls), 0);
+    dpif_xdp_cls_destroy(&cls);
+    dpif_xdp_cache_destroy(cache);
+    free(keys);
+    free(targets);
+}
+
+static void
+test_random(void **state)
+{
+    for (uint32_t seed = 1; seed <= 3; seed++) {
+        random_set_seed(seed);
+        check_random(1 << 16, UINT32_MAX);
+        check_random(16, UINT32_MAX);
+        check_random(0, UINT32_MAX);
+    }
+}
+
+/* All keys in one set of the cache, many with the same hash. */
+static void
+test_equal_hashes(void **state)
+{
+    random_set_seed(6);
+    check_random(1 << 16, 0);
+    check_random(1 << 16, 7 << 20);
+}
+
+/* Simple rules: 'nw_dst' by prefix length 'plen'. */
+static void
+prefix_target(struct target *target, uint32_t nw_dst, int plen)
+{
+    memset(target, 0, sizeof *target);
+    target->match.flow.in_port.odp_port = u32_to_odp(1);
+    target->match.flow.dl_type = htons(ETH_TYPE_IP);
+    target->match.flow.nw_dst = htonl(nw_dst);
+    target->match.wc.masks.in_port.odp_port = u32_to_odp(UINT32_MAX);
+    target->match.wc.masks.dl_type = OVS_BE16_MAX;
+    target->match.wc.masks.nw_dst = be32_prefix_mask(plen);
+}
+
+static void
+ipv4_key(struct dpif_xdp_key *key, uint32_t nw_dst)
+{
+    struct flow flow;
+
+    memset(&flow, 0, sizeof flow);
+    flow.in_port.odp_port = u32_to_odp(1);
+    flow.dl_type = htons(ETH_TYPE_IP);
+    flow.nw_dst = htonl(nw_dst);
+    flow.nw_proto = IPPROTO_UDP;
+    dpif_xdp_key_from_flow(&flow, key);
+}
+
+/* A burst of two equal keys counts as 'expected'. */
+static void
+check_stats(struct dpif_xdp_cls *cls, struct dpif_xdp_cache *cache,
+            struct dpif_xdp_key *key, struct dpif_xdp_cls_stats expected)
+{
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    struct dpif_xdp_key *keys[] = { key, key };
+    struct dpif_xdp_rule *rules[2];
+
+    dpif_xdp_cls_lookup_batch(cls, cache, keys, 2, rules, &stats);
+    assert_memory_equal(&stats, &expected, sizeof stats);
+}
+
+static void
+test_stats(void **state)
+{
+    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(64);
+    struct dpif_xdp_cls_stats sum = { 1, 2, 3, 4 };
+    struct dpif_xdp_key hit, miss;
+    struct target targets[3];
+    struct dpif_xdp_cls cls;
+
+    dpif_xdp_cls_init(&cls);
+    for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+        prefix_target(&targets[i], (10 + i) << 24, 8 + i);
+        target_insert(&cls, &targets[i]);
+    }
+    assert_int_equal(dpif_xdp_cls_n_masks(&cls), 3);
+    ipv4_key(&miss, 0x14000001);
+    ipv4_key(&hit, 0x0c000001);
+
+    check_stats(&cls, cache, &miss,
+                (struct dpif_xdp_cls_stats) { .n_miss = 2, .n_mask_walk = 6 });
+    check_stats(&cls, NULL, &miss,
+                (struct dpif_xdp_cls_stats) { .n_miss = 2, .n_mask_walk = 6 });
+
+    /* Hits without cache bring the mask to the front. */
+    for (size_t i = 0; i < 3; i++) {
+        struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+        struct dpif_xdp_key *key = &hit;
+        struct dpif_xdp_rule *rule;
+
+        dpif_xdp_cls_lookup_batch(&cls, NULL, &key, 1, &rule, &stats);
+        assert_ptr_equal(rule, &targets[2].rule);
+    }
+    dpif_xdp_cls_optimize(&cls);
+    check_stats(&cls, cache, &hit, (struct dpif_xdp_cls_stats) {
+                    .n_table_hit = 2, .n_mask_walk = 2 });
+    check_stats(&cls, cache, &hit,
+                (struct dpif_xdp_cls_stats) { .n_cache_hit = 2 });
+    check_stats(&cls, NULL, &hit, (struct dpif_xdp_cls_stats) {
+                    .n_table_hit = 2, .n_mask_walk = 2 });
+
+    /* The cache holds the number of a rule that then becomes another's. */
+    target_remove(&cls, &targets[2]);
+    check_stats(&cls, cache, &hit,
+                (struct dpif_xdp_cls_stats) { .n_miss = 2, .n_mask_walk = 4 });
+    prefix_target(&targets[2], 0x0d000000, 8);
+    target_insert(&cls, &targets[2]);
+    check_stats(&cls, cache, &hit,
+                (struct dpif_xdp_cls_stats) { .n_miss = 2, .n_mask_walk = 4 });
+
+    dpif_xdp_cls_stats_add(&sum, &(struct dpif_xdp_cls_stats) {
+                               10, 20, 30, 40 });
+    assert_memory_equal(&sum, (&(struct dpif_xdp_cls_stats) {
+                                   11, 22, 33, 44 }), sizeof sum);
+
+    for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+        target_remove(&cls, &targets[i]);
+    }
+    dpif_xdp_cls_destroy(&cls);
+    dpif_xdp_cache_destroy(cache);
+}
+
+static void
+test_rule_mask(void **state)
+{
+    struct dpif_xdp_cls cls;
+    struct target target;
+
+    random_set_seed(7);
+    dpif_xdp_cls_init(&cls);
+    for (size_t i = 0; i < 100; i++) {
+        struct flow_wildcards wc;
+
+        memset(&target, 0, sizeof target);
+        random_match(&target.match);
+        if (i % 2) {
+            target.match.wc.masks.in_port.odp_port = 0;
+        }
+        target_insert(&cls, &target);
+        dpif_xdp_rule_mask(&target.rule, &wc);
+        target.match.wc.masks.in_port.odp_port = u32_to_odp(UINT32_MAX);
+        assert_memory_equal(&wc, &target.match.wc, sizeof wc);
+        target_remove(&cls, &target);
+    }
+    dpif_xdp_cls_destroy(&cls);
+}
+
+/* Keys with one hash find their rules in one set of the cache. */
+static void
+test_equal_hashes_cached(void **state)
+{
+    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(64);
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    struct target targets[3];
+    struct dpif_xdp_cls cls;
+
+    dpif_xdp_cls_init(&cls);
+    for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+        prefix_target(&targets[i], (10 + i) << 24, 8);
+        target_insert(&cls, &targets[i]);
+    }
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(targets); i++) {
+        size_t j = i % ARRAY_SIZE(targets);
+        struct dpif_xdp_key key, *keys = &key;
+        struct dpif_xdp_rule *rule;
+
+        ipv4_key(&key, (10 + j) << 24 | i);
+        key.hash = 5;
+        dpif_xdp_cls_lookup_batch(&cls, cache, &keys, 1, &rule, &stats);
+        assert_ptr_equal(rule, &targets[j].rule);
+    }
+    assert_int_equal(stats.n_table_hit, ARRAY_SIZE(targets));
+    assert_int_equal(stats.n_cache_hit, ARRAY_SIZE(targets));
+
+    for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+        target_remove(&cls, &targets[i]);
+    }
+    dpif_xdp_cls_destroy(&cls);
+    dpif_xdp_cache_destroy(cache);
+}
+
+/* A key is not taken for one that it starts like, but which lacks a word. */
+static void
+test_other_shape(void **state)
+{
+    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(64);
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    struct dpif_xdp_key key, *keys = &key;
+    struct dpif_xdp_cls cls;
+    struct target target;
+    struct flow flow;
+
+    dpif_xdp_cls_init(&cls);
+    memset(&target, 0, sizeof target);
+    target.match.flow.in_port.odp_port = u32_to_odp(1);
+    target.match.wc.masks.ct_state = UINT8_MAX;
+    target_insert(&cls, &target);
+
+    flow = target.match.flow;
+    for (size_t i = 0; i < 3; i++) {
+        struct dpif_xdp_rule *rule;
+
+        flow.ct_state = i < 2 ? 0 : CS_TRACKED;
+        dpif_xdp_key_from_flow(&flow, &key);
+        dpif_xdp_cls_lookup_batch(&cls, cache, &keys, 1, &rule, &stats);
+        assert_ptr_equal(rule, i < 2 ? &target.rule : NULL);
+    }
+    assert_int_equal(stats.n_cache_hit, 1);
+    target_remove(&cls, &target);
+    dpif_xdp_cls_destroy(&cls);
+    dpif_xdp_cache_destroy(cache);
+}
+
+/* A rule that comes back is found, wherever the last one left its traces. */
+static void
+test_reinsert(void **state)
+{
+    struct dpif_xdp_key key, *keys = &key;
+    struct target target, other;
+    struct dpif_xdp_cls cls;
+
+    dpif_xdp_cls_init(&cls);
+    prefix_target(&target, 10 << 24, 8);
+    prefix_target(&other, 11 << 24, 8);
+    target_insert(&cls, &other);
+    ipv4_key(&key, 10 << 24);
+    for (size_t i = 0; i < 100; i++) {
+        struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+        struct dpif_xdp_rule *rule;
+
+        target_insert(&cls, &target);
+        dpif_xdp_cls_lookup_batch(&cls, NULL, &keys, 1, &rule, &stats);
+        assert_ptr_equal(rule, &target.rule);
+        assert_ptr_equal(dpif_xdp_cls_lookup(&cls, &key), &target.rule);
+        target_remove(&cls, &target);
+        assert_null(dpif_xdp_cls_lookup(&cls, &key));
+    }
+    target_remove(&cls, &other);
+    dpif_xdp_cls_destroy(&cls);
+}
+
+/* Two rules with one mask whose hashes are equal, made from the formula: the
+ * factors of a product are exchanged. */
+static void
+test_equal_rule_hashes(void **state)
+{
+    const size_t word = FLOW_U64_OFFSET(ct_label);
+    struct dpif_xdp_key keys[2], *burst[2] = { &keys[0], &keys[1] };
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    struct dpif_xdp_rule *rules[2];
+    struct target targets[2];
+    struct dpif_xdp_cls cls;
+    uint64_t secret = 0, sum;
+
+    dpif_xdp_cls_init(&cls);
+    for (size_t i = 0; i < 2; i++) {
+        struct flow flow;
+
+        prefix_target(&targets[i], 10 << 24, 8);
+        *flow_u64_lvalue(&targets[i].match.wc.masks, word) = UINT64_MAX;
+        sum = secret + 12345;
+        *flow_u64_lvalue(&targets[i].match.flow, word)
+            = i ? (sum << 32 | sum >> 32) - secret : 12345;
+        target_insert(&cls, &targets[i]);
+
+        const struct subtable *subtable = targets[i].rule.entry->subtable;
+
+        for (size_t j = 0; j < subtable->n_words; j++) {
+            if (subtable->words[j].word == word) {
+                secret = subtable->words[j].secret;
+            }
+        }
+        flow = targets[i].match.flow;
+        dpif_xdp_key_from_flow(&flow, &keys[i]);
+    }
+    assert_int_equal(targets[0].rule.entry->hash,
+                     targets[1].rule.entry->hash);
+    dpif_xdp_cls_lookup_batch(&cls, NULL, burst, 2, rules, &stats);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ptr_equal(rules[i], &targets[i].rule);
+        assert_ptr_equal(dpif_xdp_cls_lookup(&cls, &keys[i]),
+                         &targets[i].rule);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        target_remove(&cls, &targets[i]);
+    }
+    dpif_xdp_cls_destroy(&cls);
+}
+
+/* More microflows than any set of the first cache could hold. */
+static void
+test_cache_grows(void **state)
+{
+    enum { N = 50000 };
+    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(4 * N);
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    struct dpif_xdp_cls cls;
+    struct target target;
+
+    dpif_xdp_cls_init(&cls);
+    prefix_target(&target, 10 << 24, 8);
+    target_insert(&cls, &target);
+    for (size_t round = 0; round < 4; round++) {
+        memset(&stats, 0, sizeof stats);
+        for (uint32_t i = 0; i < N; i++) {
+            struct dpif_xdp_rule *rule;
+            struct dpif_xdp_key key;
+
+            ipv4_key(&key, 10 << 24 | i);
+            dpif_xdp_cls_lookup_batch(&cls, cache,
+                                      (struct dpif_xdp_key *[]) { &key }, 1,
+                                      &rule, &stats);
+            assert_ptr_equal(rule, &target.rule);
+        }
+    }
+    assert_in_range(stats.n_cache_hit, N * 9 / 10, N);
+    target_remove(&cls, &target);
+    dpif_xdp_cls_destroy(&cls);
+    dpif_xdp_cache_destroy(cache);
+}
+
+static void
+test_key_hash(void **state)
+{
+    struct dpif_xdp_key a, b;
+    struct dp_packet packet;
+    struct flow flow;
+
+    memset(&flow, 0, sizeof flow);
+    flow.dl_type = htons(ETH_TYPE_IP);
+    flow.nw_src = htonl(0x0a000001);
+    flow.nw_proto = IPPROTO_UDP;
+    dp_packet_init(&packet, 0);
+    flow_compose(&packet, &flow, NULL, 8);
+
+    /* Without RSS the packet gets what Open vSwitch would compute. */
+    dp_packet_reset_offload(&packet);
+    dpif_xdp_key_from_packet(&packet, &a, 0);
+    assert_true(dp_packet_rss_valid(&packet));
+    assert_int_equal(dp_packet_get_rss_hash(&packet),
+                     miniflow_hash_5tuple(&a.mf, 0));
+    assert_int_equal(a.hash, dp_packet_get_rss_hash(&packet));
+
+    dp_packet_set_rss_hash(&packet, 12345);
+    dpif_xdp_key_from_packet(&packet, &a, 0);
+    assert_int_equal(a.hash, 12345);
+    dpif_xdp_key_from_packet(&packet, &b, 1);
+    assert_int_not_equal(a.hash, b.hash);
+    assert_int_equal(dp_packet_get_rss_hash(&packet), 12345);
+    dp_packet_uninit(&packet);
+
+    /* Without 5-tuple, addresses spread flows over the cache. */
+    flow.dl_type = htons(0x88b5);
+    dpif_xdp_key_from_flow(&flow, &a);
+    flow.dl_dst.ea[5] = 1;
+    dpif_xdp_key_from_flow(&flow, &b);
+    assert_int_not_equal(a.hash, b.hash);
+}
+
+/* Readers look up what always has a rule and what has one at times: all rules
+ * with one mask come and go, so that its table is made, grows and goes. */
+#define N_STEADY 64
+#define N_CHANGING 64
+
+struct concurrent {
+    struct dpif_xdp_cls cls;
+    struct target steady[N_STEADY];
+    struct target *changing[N_CHANGING];
+    atomic_bool stop;
+    atomic_count n_wrong;
+    atomic_count n_found;
+};
+
+static void
+concurrent_target(struct target *target, uint32_t i)
+{
+    prefix_target(target, 10 << 24 | i << 16, i < N_STEADY ? 16 + i % 8 : 24);
+}
+
+static void *
+read_concurrently(void *c_)
+{
+    struct concurrent *c = c_;
+    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(1024);
+    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
+    struct dpif_xdp_key keys[NETDEV_MAX_BURST], *burst[NETDEV_MAX_BURST];
+    struct dpif_xdp_rule *rules[NETDEV_MAX_BURST];
+    bool stop;
+
+    do {
+        for (size_t i = 0; i < NETDEV_MAX_BURST; i++) {
+            ipv4_key(&keys[i], (10 << 24
+                                | pick(N_STEADY + N_CHANGING) << 16
+                                | pick(64)));
+            burst[i] = &keys[i];
+        }
+        dpif_xdp_cls_lookup_batch(&c->cls, cache, burst, NETDEV_MAX_BURST,
+                                  rules, &stats);
+        for (size_t i = 0; i < NETDEV_MAX_BURST; i++) {
+            uint32_t dst = ntohl(MINIFLOW_GET_BE32(&keys[i].mf, nw_dst));
+            uint32_t id = dst >> 16 & 0xff;
+
+            if (rules[i]) {
+                const struct target *target
+                    = CONTAINER_OF(rules[i], struct target, rule);
+
+                if (target->match.flow.nw_dst
+                    != htonl(10 << 24 | id << 16)) {
+                    atomic_count_inc(&c->n_wrong);
+                }
+                if (id >= N_STEADY) {
+                    atomic_count_inc(&c->n_found);
+                }
+            } else if (id < N_STEADY) {
+                atomic_count_inc(&c->n_wrong);
+            }
+        }
+        ovsrcu_quiesce();
+        atomic_read_relaxed(&c->stop, &stop);
+    } while (!stop);
+
+    dpif_xdp_cache_destroy(cache);
+    return NULL;
+}
+
+static void
+free_target(struct target *target)
+{
+    dpif_xdp_rule_uninit(&target->rule);
+    target->match.flow.nw_dst = 0;
+    free(target);
+}
+
+static void
+test_concurrent(void **state)
+{
+    struct concurrent *c = xzalloc(sizeof *c);
+    time_t deadline = time(NULL) + 30;
+    pthread_t readers[2];
+    size_t n_changes = 0;
+
+    random_set_seed(8);
+    dpif_xdp_cls_init(&c->cls);
+    for (size_t i = 0; i < N_STEADY; i++) {
+        concurrent_target(&c->steady[i], i);
+        target_insert(&c->cls, &c->steady[i]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+        readers[i] = ovs_thread_create("reader", read_concurrently, c);
+    }
+    while ((n_changes < 5000 || atomic_count_get(&c->n_found) < 5000)
+           && !atomic_count_get(&c->n_wrong) && time(NULL) < deadline) {
+        size_t i = n_changes % N_CHANGING;
+        struct target **target = &c->changing[i];
+
+        if (*target) {
+            dpif_xdp_cls_remove(&c->cls, &(*target)->rule);
+            ovsrcu_postpone(free_target, *target);
+            *target = NULL;
+        } else {
+            *target = xmalloc(sizeof **target);
+            concurrent_target(*target, N_STEADY + i);
+            target_insert(&c->cls, *target);
+        }
+        if (++n_changes % 50 == 0) {
+            dpif_xdp_cls_optimize(&c->cls);
+            ovsrcu_quiesce();
+        }
+    }
+    atomic_store_relaxed(&c->stop, true);
+    for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+        xpthread_join(readers[i], NULL);
+    }
+    assert_int_equal(atomic_count_get(&c->n_wrong), 0);
+    assert_true(n_changes >= 5000);
+    assert_true(atomic_count_get(&c->n_found) >= 5000);
+
+    for (size_t i = 0; i < N_STEADY; i++) {
+        target_remove(&c->cls, &c->steady[i]);
+    }
+    for (size_t i = 0; i < N_CHANGING; i++) {
+        if (c->changing[i]) {
+            dpif_xdp_cls_remove(&c->cls, &c->changing[i]->rule);
+            ovsrcu_postpone(free_target, c->changing[i]);
+        }
+    }
+    dpif_xdp_cls_destroy(&c->cls);
+    ovsrcu_barrier();
+    free(c);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_equal_hashes),
+        cmocka_unit_test(test_equal_hashes_cached),
+        cmocka_unit_test(test_equal_rule_hashes),
+        cmocka_unit_test(test_other_shape),
+        cmocka_unit_test(test_reinsert),
+        cmocka_unit_test(test_stats),
+        cmocka_unit_test(test_rule_mask),
+        cmocka_unit_test(test_cache_grows),
+        cmocka_unit_test(test_key_hash),
+        cmocka_unit_test(test_concurrent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine under plain emulation, on Debian's stock 6.1 kernel and the host's own root folder.
+
+The kernel comes from the package linux-image-6.1.0-*-amd64, which is unpacked in the cache folder, not
+installed.  The machine sees the host's files as they are, but what it writes is gone with it, except in the
+results folder.  Each machine starts anew: two seconds to a shell.
+"""
+import contextlib
+import fcntl
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+CACHE = pathlib.Path(os.environ.get("OVSXDP_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ovs-xdp")) / "vm"
+MODULES = "virtio_pci", "9pnet_virtio", "9p", "overlay"
+PASSED_ON = "OVSXDP_CACHE", "XDG_CACHE_HOME", "LANG"
+
+
+class Unusable(Exception):
+    """No machine can be started here; the text says why."""
+
+
+class Guest:
+    """A running machine."""
+
+    def __init__(self, process, status, timeout):
+        self.process = process
+        self.status = status
+        self.late = threading.Event()
+        self.watchdog = threading.Timer(timeout, self.switch_off)
+        self.watchdog.start()
+
+    def switch_off(self):
+        self.late.set()
+        self.process.kill()
+
+    def lines(self):
+        """What the command prints, line by line (of a machine started with capture)."""
+        return self.process.stdout
+
+    def wait(self):
+        """The command's exit status; 124 after the time limit, 125 when the machine broke down."""
+        self.process.wait()
+        self.watchdog.cancel()
+        if self.late.is_set():
+            return 124
+        try:
+            return int(self.status.read_text())
+        except (FileNotFoundError, ValueError):
+            return 125
+
+
+@contextlib.contextmanager
+def started(command, results, timeout, memory, capture=False):
+    """A machine that runs 'command' (a list of words) as root, in the present folder, and ends with it.
+
+    'results' is a folder that the machine sees as /results; the kernel's messages go to console.log in it.
+    The machine is switched off after 'timeout' seconds, or at the end of the context.  'memory' is in MiB.
+    """
+    kernel = kernel_folder()
+    image = next(kernel.glob("boot/vmlinuz-*"))
+    release = image.name.removeprefix("vmlinuz-")
+    modules = kernel / "lib/modules" / release
+    results.mkdir(parents=True, exist_ok=True)
+    status = results / ".status"
+    status.unlink(missing_ok=True)
+    shutil.copyfile(HERE / "guest", results / ".guest")
+    (results / ".command").write_text("exec " + shlex.join(map(str, command)) + "\n")
+    variables = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    variables.update(OXDP_VM_MODULES=str(modules), OXDP_VM_FOLDER=os.getcwd())
+    (results / ".environment").write_text("".join(
+        f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()))
+
+    qemu = ["qemu-system-x86_64", "-M", "q35,usb=off", "-accel", "tcg,thread=multi,tb-size=1024",
+            "-cpu", "max", "-smp", "1", "-m", str(memory), "-display", "none", "-no-reboot", "-nodefaults",
+            "-serial", f"file:{results}/console.log", "-chardev", "stdio,id=out,signal=off",
+            "-serial", "chardev:out", "-kernel", image, "-initrd", initrd(kernel, release),
+            "-append", "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
+            "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+            "-fsdev", f"local,id=results,path={results},security_model=none",
+            "-device", "virtio-9p-pci,fsdev=results,mount_tag=results",
+            "-device", "virtio-rng-pci"]
+    if not shutil.which(qemu[0]):
+        raise Unusable(f"{qemu[0]} is missing: apt-get install qemu-system-x86")
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *qemu], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE if capture else None, text=True, errors="replace")
+    guest = Guest(process, status, timeout)
+    try:
+        yield guest
+    finally:
+        guest.watchdog.cancel()
+        process.kill()
+        process.wait()
+
+
+def kernel_folder():
+    """The unpacked kernel package, with its modules' dependencies resolved; made when it is missing."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with locked(CACHE / "kernel.lock"):
+        if complete := sorted(CACHE.glob("linux-image-6.1.0-*/.complete")):
+            return complete[-1].parent
+        package = stock_kernel()
+        folder = CACHE / package
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        call(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package], folder,
+             f"{package} cannot be downloaded")
+        archive = next(folder.glob("*.deb"))
+        call(["dpkg", "-x", archive, "."], folder, f"{package} cannot be unpacked")
+        archive.unlink()
+        release = next(folder.glob("boot/vmlinuz-*")).name.removeprefix("vmlinuz-")
+        call(["depmod", "-b", ".", release], folder, f"the modules of {package} cannot be indexed")
+        (folder / ".complete").touch()
+        return folder
+
+
+def stock_kernel():
+    """The name of Debian 12's present kernel package."""
+    depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, check=False,
+                             stdout=subprocess.PIPE).stdout
+    found = re.search(r"linux-image-6\.1\.0-\d+-amd64", depends)
+    if not found:
+        raise Unusable("apt knows no linux-image-6.1.0-*-amd64 (is this Debian 12? try apt-get update)")
+    return found[0]
+
+
+def initrd(kernel, release):
+    """A small initrd: busybox, `init`, and the modules that reach the host's files."""
+    archive = kernel / f"initrd-{release}.cpio"
+    with locked(kernel / "initrd.lock"):
+        if archive.exists() and archive.stat().st_mtime > (HERE / "init").stat().st_mtime:
+            return archive
+        busybox = shutil.which("busybox")
+        if not busybox:
+            raise Unusable("busybox is missing: apt-get install busybox-static")
+        tree = kernel / "initrd"
+        shutil.rmtree(tree, ignore_errors=True)
+        (tree / "bin").mkdir(parents=True)
+        (tree / "modules").mkdir()
+        shutil.copy(busybox, tree / "bin/busybox")
+        for applet in "sh mkdir mount insmod poweroff switch_root echo".split():
+            (tree / "bin" / applet).symlink_to("busybox")
+        shutil.copyfile(HERE / "init", tree / "init")
+        (tree / "init").chmod(0o755)
+        order = [path for name in MODULES for path in module_files(kernel, release, name)]
+        for path in dict.fromkeys(order):
+            shutil.copy(path, tree / "modules")
+        (tree / "modules/order").write_text("".join(f"{path.name}\n" for path in dict.fromkeys(order)))
+        names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
+        partial = archive.with_suffix(".partial")
+        with open(partial, "wb") as file:
+            subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=tree,
+                           input=names.encode(), stdout=file, check=True)
+        partial.rename(archive)
+        return archive
+
+
+def module_files(kernel, release, name):
+    """The files to insert for module 'name', in order; none for what is built in."""
+    shown = subprocess.run(["modprobe", "-d", kernel, "-S", release, "--show-depends", name], text=True,
+                           stdout=subprocess.PIPE, check=True).stdout
+    return [pathlib.Path(line.split()[1]) for line in shown.splitlines() if line.startswith("insmod ")]
+
+
+def call(command, folder, problem):
+    if subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=False).returncode:
+        raise Unusable(problem)
+
+
+@contextlib.contextmanager
+def locked(path):
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
