@@ -609,9 +609,11 @@ static int attach_error(int ifindex, bool native, int err, char **ret_error)
         return fail(err, ret_error, "%s has %u receive queue(s), fewer than its peer has transmit queues: "
                     "raise them (\"ethtool -L %s rx N\")", name, dev.n_rx_queues, name);
     case ERANGE:
-        return fail(err, ret_error,
-                    "the MTU of %s (%u) or of its peer is too large for XDP: set both to %u or less "
-                    "(\"ip link set dev %s mtu %u\")", name, dev.mtu, OXDP_MAX_MTU, name, OXDP_MAX_MTU);
+        return dev.mtu > OXDP_MAX_MTU
+            ? fail(err, ret_error, "the MTU of %s (%u) is too large for XDP: set it to %u or less "
+                   "(\"ip link set dev %s mtu %u\")", name, dev.mtu, OXDP_MAX_MTU, name, OXDP_MAX_MTU)
+            : fail(err, ret_error, "the MTU of the other end of %s is too large for XDP: set it to %u or less, "
+                   "there (\"ip link set dev NAME mtu %u\")", name, OXDP_MAX_MTU, OXDP_MAX_MTU);
     case EINVAL:
         return fail(err, ret_error, "driver '%s' of %s refuses %s XDP with the device's present settings "
                     "(MTU %u, %u receive queues): an MTU of at most %u, or fewer queues, or LRO off may help",

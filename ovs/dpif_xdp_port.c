@@ -470,7 +470,11 @@ prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
     if (!dp->packets) {
         int error = dpif_xdp_packets_create(dp->n_frames, &dp->packets);
 
-        if (error) {
+        if (error == EPERM || error == EACCES) {
+            *errorp = xasprintf("AF_XDP is not permitted: run as root, or "
+                                "with CAP_NET_RAW");
+            return error;
+        } else if (error) {
             *errorp = xasprintf("cannot create a UMEM of %"PRIu32" frames "
                                 "(%s): lower other_config:xdp-umem-frames or "
                                 "raise the limit on locked memory",
@@ -523,6 +527,48 @@ frames_to_lend(const struct dpif_xdp_dp *dp, uint32_t n_queues)
     return MAX(MIN_LEND, MIN(MAX_LEND, share));
 }
 
+/* Why the AF_XDP socket of 'queue' did not open, and what to do about it. */
+static char *
+socket_error(const struct dpif_xdp_port *port, enum oxdp_mode mode,
+             uint32_t queue, int error)
+{
+    const char *name = netdev_get_name(port->netdev);
+
+    switch (error) {
+    case EOPNOTSUPP:
+    case EINVAL:
+        return (mode == OXDP_MODE_NATIVE_ZEROCOPY
+                ? xasprintf("driver '%s' of %s has no zero-copy AF_XDP: set "
+                            "options:xdp-mode to best-effort or native",
+                            port->device.driver, name)
+                : xasprintf("queue %"PRIu32" of %s takes no AF_XDP socket "
+                            "(%s): is it an Ethernet device?", queue, name,
+                            ovs_strerror(error)));
+    case EBUSY:
+        return xasprintf("queue %"PRIu32" of %s has an AF_XDP socket of "
+                         "another program: stop that first", queue, name);
+    case EPERM:
+    case EACCES:
+        return xasprintf("opening AF_XDP sockets is not permitted: run as "
+                         "root, or with CAP_NET_RAW");
+    case EAFNOSUPPORT:
+        return xasprintf("this kernel has no AF_XDP sockets: it needs "
+                         "CONFIG_XDP_SOCKETS");
+    case ENOMEM:
+    case ENOBUFS:
+        return xasprintf("not enough memory for the AF_XDP socket of queue "
+                         "%"PRIu32" of %s", queue, name);
+    case EMFILE:
+    case ENFILE:
+        return xasprintf("no more file descriptors for the AF_XDP socket of "
+                         "queue %"PRIu32" of %s: raise the limit (\"ulimit "
+                         "-n\", LimitNOFILE of systemd)", queue, name);
+    default:
+        return xasprintf("cannot open an AF_XDP socket on queue %"PRIu32" of "
+                         "%s (%s)", queue, name, ovs_strerror(error));
+    }
+}
+
 /* Opens the sockets of 'port' and attaches the program, in one way. */
 static int
 try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
@@ -540,8 +586,7 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                                mode == OXDP_MODE_NATIVE_ZEROCOPY, fill,
                                &port->rxqs[q].sock);
         if (error) {
-            *errorp = xasprintf("cannot open an AF_XDP socket on queue "
-                                "%"PRIu32" (%s)", q, ovs_strerror(-error));
+            *errorp = socket_error(port, mode, q, -error);
             goto error;
         }
         port->rxqs[q].port = port;
@@ -585,6 +630,8 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
     error = -oxdp_device_get(name, &port->device);
     if (error) {
+        text = xasprintf("cannot ask the kernel about %s: %s", name,
+                         ovs_strerror(error));
         goto out;
     }
     if (port->device.mtu > OXDP_MAX_MTU) {

@@ -31,6 +31,7 @@ struct netdev_xdp {
     char *mode_in_use;
     char *hook_in_use;
     char *error;
+    bool policed;                       /* Has an ingress_policing_rate. */
     bool polled;                        /* Counted in 'n_polled'. */
 
     /* What was received: what the kernel says and 'ahead' or, while there are
@@ -39,6 +40,10 @@ struct netdev_xdp {
     int ifindex;                        /* The last that was counted. */
     struct received ahead;              /* Modulo 2**64. */
 };
+
+#define POLICING_WARNING                                                    \
+    "ingress_policing_rate and ingress_policing_kpkts_rate have no effect "  \
+    "on a port with XDP: limit it with an OpenFlow meter"
 
 /* Open vSwitch's class with some members replaced.  The rest, among it 'run'
  * by which lib/netdev-linux.c knows its own, stays. */
@@ -99,6 +104,21 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
     if (changed) {
         netdev_change_seq_changed(netdev_);
     }
+}
+
+char *
+dpif_xdp_netdev_get_error(const struct netdev *netdev_)
+{
+    char *error = NULL;
+
+    if (dpif_xdp_netdev_is(netdev_)) {
+        struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+
+        ovs_mutex_lock(&netdev->mutex);
+        error = nullable_xstrdup(netdev->error);
+        ovs_mutex_unlock(&netdev->mutex);
+    }
+    return error;
 }
 
 /* What the program attached to 'netdev' saw.  Drivers do not count all of it,
@@ -323,13 +343,15 @@ netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
     if (netdev->mode_in_use) {
         smap_add(status, "xdp-mode", netdev->mode_in_use);
         smap_add(status, "xdp-hook", netdev->hook_in_use);
-        error = 0;
     }
     if (netdev->error) {
         smap_add(status, "xdp-error", netdev->error);
     }
+    if (netdev->policed) {
+        smap_add(status, "xdp-warning", POLICING_WARNING);
+    }
     ovs_mutex_unlock(&netdev->mutex);
-    return error;
+    return smap_is_empty(status) ? error : 0;
 }
 
 static int
@@ -360,6 +382,31 @@ netdev_xdp_set_qos(struct netdev *netdev_, const char *type,
     }
     ovs_mutex_unlock(&netdev->mutex);
     return error;
+}
+
+/* Linux polices between XDP and the network stack, where packets of a port
+ * never come by. */
+static int
+netdev_xdp_set_policing(struct netdev *netdev_, uint32_t kbits_rate,
+                        uint32_t kbits_burst OVS_UNUSED, uint32_t kpkts_rate,
+                        uint32_t kpkts_burst OVS_UNUSED)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool policed = kbits_rate || kpkts_rate;
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = netdev->policed != policed;
+    netdev->policed = policed;
+    ovs_mutex_unlock(&netdev->mutex);
+
+    if (changed) {
+        if (policed) {
+            VLOG_WARN("%s: " POLICING_WARNING, netdev_get_name(netdev_));
+        }
+        netdev_change_seq_changed(netdev_);
+    }
+    return policed ? EOPNOTSUPP : 0;
 }
 
 static int
@@ -433,6 +480,7 @@ dpif_xdp_netdev_register(void)
     netdev_xdp_class.get_stats = netdev_xdp_get_stats;
     netdev_xdp_class.get_status = netdev_xdp_get_status;
     netdev_xdp_class.set_mtu = netdev_xdp_set_mtu;
+    netdev_xdp_class.set_policing = netdev_xdp_set_policing;
     netdev_xdp_class.set_qos = netdev_xdp_set_qos;
     netdev_xdp_class.set_miimon_interval = netdev_xdp_set_miimon_interval;
     netdev_xdp_class.wait = netdev_xdp_wait;

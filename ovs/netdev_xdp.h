@@ -44,6 +44,10 @@ void dpif_xdp_netdev_get_config(const struct netdev *,
 void dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
                                 const char *hook, const char *error);
 
+/* The sentence on what is wrong with 'netdev', of any class, or NULL.  The
+ * caller frees it. */
+char *dpif_xdp_netdev_get_error(const struct netdev *);
+
 /* Takes what 'netdev', of this class, received from the program of 'progs'
  * attached to it.  To be called from the main thread: the first after
  * attaching, the second before detaching. */

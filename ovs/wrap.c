@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three questions that lib/dpif.c answers by looking whether a datapath is
- * one of its own.  The linker's --wrap sends callers here first: for a
- * datapath of type "xdp" the answer is yes, else lib/dpif.c gives it. */
+/* Functions of Open vSwitch whose callers the linker's --wrap sends here
+ * first. */
 #include <config.h>
+
+#include <stdlib.h>
 
 #include "dpif.h"
 #include "dpif-provider.h"
 #include "dpif_xdp.h"
+#include "netdev_xdp.h"
+#include "ofproto/ofproto.h"
+#include "util.h"
 
+/* Three questions that lib/dpif.c answers by looking whether a datapath is
+ * one of its own: for a datapath of type "xdp" the answer is yes, else
+ * lib/dpif.c gives it. */
 #define ANSWER_FOR_XDP(QUESTION)                                    \
     bool __real_##QUESTION(const struct dpif *);                    \
     bool __wrap_##QUESTION(const struct dpif *);                    \
@@ -21,3 +28,36 @@
 ANSWER_FOR_XDP(dpif_supports_tnl_push_pop)
 ANSWER_FOR_XDP(dpif_supports_explicit_drop_action)
 ANSWER_FOR_XDP(dpif_supports_lb_output_action)
+
+/* Why a port could not be added: vswitchd/bridge.c puts ovs_strerror() of what
+ * ofproto_port_add() returned into the Interface's "error" column, and calls
+ * it right after that.  There the sentence of our device says more than an
+ * errno can. */
+static __thread char *refusal;          /* What it says, else NULL. */
+static __thread int refusal_errno;      /* 0: the next call is not for us. */
+
+int __real_ofproto_port_add(struct ofproto *, struct netdev *, ofp_port_t *);
+int __wrap_ofproto_port_add(struct ofproto *, struct netdev *, ofp_port_t *);
+const char *__real_ovs_strerror(int);
+const char *__wrap_ovs_strerror(int);
+
+int
+__wrap_ofproto_port_add(struct ofproto *ofproto, struct netdev *netdev,
+                        ofp_port_t *ofp_portp)
+{
+    int error = __real_ofproto_port_add(ofproto, netdev, ofp_portp);
+
+    free(refusal);
+    refusal = error ? dpif_xdp_netdev_get_error(netdev) : NULL;
+    refusal_errno = refusal ? error : 0;
+    return error;
+}
+
+const char *
+__wrap_ovs_strerror(int error)
+{
+    bool ours = refusal_errno && error == refusal_errno;
+
+    refusal_errno = 0;
+    return ours ? refusal : __real_ovs_strerror(error);
+}

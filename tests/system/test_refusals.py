@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A port that cannot be added: the Interface's "error" column says why and what to do, in a sentence."""
+import os
+import stat
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+import xdp
+
+NEEDED_CAPABILITIES = ("bpf", "sys_admin")
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only ours says it like this")
+
+
+def refused(switch, device, *interface):
+    """The error column after an attempt to add 'device'."""
+    switch.vsctl("add-port", "br0", device, *(["--", "set", "interface", device, *interface] if interface else []),
+                 check=False)
+    error = lab.wait_until(lambda: switch.error(device), "an error")
+    assert switch.ofport(device) in (-1, None)
+    return error
+
+
+def attach_foreign(device):
+    path = f"/sys/fs/bpf/foreign-{device}"
+    xdp.pin_foreign_program(path)
+    lab.run("ip", "link", "set", "dev", device, "xdp", "pinned", path)
+    os.unlink(path)
+
+
+def test_foreign_program(network):
+    network.switch.expected += ["to-extra"]
+    network.plug("extra")
+    attach_foreign("to-extra")
+    error = refused(network.switch, "to-extra")
+    assert "to-extra is in use by XDP program" in error and 'ip link set dev to-extra xdp off' in error
+    lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "off")
+    network.switch.vsctl("--", "del-port", "to-extra", "--", "add-port", "br0", "to-extra")
+    assert not network.switch.error("to-extra")
+
+
+def test_mtu_of_the_device(network):
+    network.switch.expected += ["MTU", "to-extra"]
+    network.plug("extra", mtu=9000)
+    error = refused(network.switch, "to-extra")
+    assert "MTU 9000 is too large for XDP" in error and "at most 3498" in error
+
+
+def test_mtu_of_the_other_end(network):
+    network.switch.expected += ["MTU", "to-extra"]
+    extra = network.plug("extra")
+    extra.run("ip", "link", "set", "eth0", "mtu", "9000")
+    error = refused(network.switch, "to-extra")
+    assert "other end of to-extra" in error and "3498" in error
+    extra.run("ip", "link", "set", "eth0", "mtu", "1500")
+    network.switch.vsctl("--", "del-port", "to-extra", "--", "add-port", "br0", "to-extra")
+    assert not network.switch.error("to-extra")
+
+
+def test_no_native_xdp(network):
+    """A Linux bridge has no native XDP."""
+    network.switch.expected += ["linuxbr"]
+    lab.run("ip", "link", "add", "linuxbr", "type", "bridge")
+    lab.run("ip", "link", "set", "linuxbr", "up")
+    error = refused(network.switch, "linuxbr", "options:xdp-mode=native")
+    assert "driver 'bridge' of linuxbr has no native XDP" in error
+    assert "set options:xdp-mode to best-effort or generic" in error
+    network.switch.vsctl("set", "interface", "linuxbr", "options:xdp-mode=best-effort")
+    lab.wait_until(lambda: not network.switch.error("linuxbr"), "no more error")
+    assert network.switch.status("linuxbr")["xdp-mode"] == "generic"
+
+
+def test_no_zero_copy(network):
+    network.switch.expected += ["to-extra"]
+    network.plug("extra")
+    error = refused(network.switch, "to-extra", "options:xdp-mode=native-with-zerocopy")
+    assert "driver 'veth' of to-extra has no zero-copy AF_XDP" in error and "best-effort or native" in error
+
+
+def test_missing_privilege(world, host):
+    """A daemon without CAP_BPF (and CAP_SYS_ADMIN, which includes it)."""
+    lab.run("setpriv", "--version")
+    with switches.Switch() as ordinary:
+        folder = ordinary.rundir
+        weak = folder / "weak-ovs-vswitchd"
+        without = ",".join(f"-{name}" for name in NEEDED_CAPABILITIES)
+        weak.write_text(f'#!/bin/sh\nexec setpriv --inh-caps={without} --bounding-set={without} '
+                        f'"{switches.DAEMON}" "$@"\n', encoding="utf-8")
+        weak.chmod(weak.stat().st_mode | stat.S_IXUSR)
+        lab.make_veth("p0", host, inside="q0")
+        with switches.Switch(daemon=weak) as switch:
+            switch.expected += ["p0"]
+            switch.add_bridge("br0")
+            error = refused(switch, "p0")
+            assert "run as root, or with CAP_BPF and CAP_NET_ADMIN" in error
+            assert xdp.attached("p0") is None
+
+
+def test_trouble_that_comes_later(network):
+    """A device that comes back and cannot be used: 'status' says why, and the port works as soon as it can."""
+    switch = network.switch
+    switch.expected += ["to-green", "No such device"]
+    mac = lab.mac_of(network.green)
+    lab.run("ip", "link", "del", "to-green")
+    lab.run("ip", "link", "add", "other", "type", "veth", "peer", "name", "eth0", "netns", "green")
+    attach_foreign("other")
+    lab.run("ip", "link", "set", "other", "name", "to-green", "up")
+    network.green.run("ip", "link", "set", "eth0", "address", mac, "up")
+    lab.add_addresses(network.green, "eth0", "10.0.0.2/24")
+
+    def complaint():
+        return (switch.status("to-green") or {}).get("xdp-error", "") + (switch.error("to-green") or "")
+    lab.wait_until(lambda: "to-green is in use by XDP program" in complaint(), "a complaint")
+    lab.run("ip", "link", "set", "dev", "to-green", "xdp", "off")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    lab.wait_until(lambda: not complaint(), "no more complaint")
+
+
+def test_ingress_policing_is_refused_aloud(network):
+    network.switch.expected += ["ingress_policing_rate"]
+    network.switch.vsctl("set", "interface", "to-green", "ingress_policing_rate=1000")
+    lab.wait_until(lambda: "ingress_policing_rate" in (network.switch.status("to-green") or {}).get("xdp-warning", ""),
+                   "a warning")
+    network.switch.vsctl("set", "interface", "to-green", "ingress_policing_rate=0")
+    lab.wait_until(lambda: "xdp-warning" not in network.switch.status("to-green"), "no more warning")
+    assert traffic.ping(network.red, "10.0.0.2") == 3
