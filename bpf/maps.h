@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The contents of the maps that the programs and core/prog.c share.
+/* The contents of the maps that the programs and core/ share, which core/prog_maps.c makes.
  *
  * ports           ARRAY of struct bpf_port, a power of two of entries.  The port of device i is in entry
  *                 i & (size - 1) or, if another device took that entry first, in ports_overflow.
  * ports_overflow  HASH, ifindex to struct bpf_port.
- *                 Both: written by core/prog.c before a program is attached and after it is detached, read by
+ *                 Both: written by core/prog_port.c before a program is attached and after it is detached, read by
  *                 the programs.  Sized for the datapath's ports: never full before the datapath is.
  * sockets         XSKMAP, socket number to AF_XDP socket.  The sockets of a port stand side by side, one
- *                 for each receive queue.  Written by core/prog.c; the kernel removes a socket that closes.
- * outputs         DEVMAP, datapath port number to device.  Written by core/prog.c for the ports that frames
+ *                 for each receive queue.  Written by core/prog_port.c; the kernel removes a socket that closes.
+ * outputs         DEVMAP, datapath port number to device.  Written by core/prog_port.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
  * counters        PERCPU_ARRAY of struct bpf_counters, one for each counter slot.  Written by the programs,
- *                 read and cleared by core/prog.c.  Slot 0 counts for devices that are no port.
+ *                 read and cleared by core/prog_counter.c.  Slot 0 counts for devices that are no port.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1

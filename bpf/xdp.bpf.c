@@ -13,7 +13,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 ports_mask;
 const volatile __u8 fast_path;
 
-/* core/prog.c sets the sizes of all maps before load. */
+/* core/prog_maps.c sets the sizes of all maps before load. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);

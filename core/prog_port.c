@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ports: what programs know about the devices they are attached to, and the attaching. */
+#include "core/prog_private.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpf/xdp.skel.h"
+#include "core/device.h"
+#include "core/pin.h"
+
+static void link_name(int ifindex, char name[32]);
+static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
+static void clear_port(struct oxdp_progs *progs, struct oxdp_attachment *at);
+static int attach_error(int ifindex, bool native, int err, char **ret_error);
+
+static const char *const mode_names[] = {
+    [OXDP_MODE_BEST_EFFORT] = "best-effort",
+    [OXDP_MODE_NATIVE_ZEROCOPY] = "native-with-zerocopy",
+    [OXDP_MODE_NATIVE] = "native",
+    [OXDP_MODE_GENERIC] = "generic",
+};
+#define N_MODES (sizeof mode_names / sizeof mode_names[0])
+
+int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
+                      const int sock_fds[], uint32_t n_queues, char **ret_error)
+{
+    struct oxdp_attachment *at;
+    char name[32];
+    int err;
+
+    if (oxdp_progs_find(progs, ifindex)) {
+        return oxdp_fail(-EBUSY, ret_error, "the device is already a port of this datapath");
+    }
+    for (at = progs->attachments; at < progs->attachments + progs->max_ports && at->ifindex; at++) {
+        continue;
+    }
+    if (at == progs->attachments + progs->max_ports) {
+        return oxdp_fail(-ENOSPC, ret_error, "the datapath has its maximum of %u ports", progs->max_ports);
+    }
+
+    *at = (struct oxdp_attachment) {
+        .ifindex = ifindex,
+        .link_fd = -1,
+        .port = {
+            .ifindex = ifindex,
+            .port_no = port_no,
+            .n_queues = n_queues,
+            .local_stack = local_stack,
+            .counter_slot = at - progs->attachments + 1,
+        },
+    };
+    err = set_port(progs, at, sock_fds);
+    if (err) {
+        memset(at, 0, sizeof *at);
+        return oxdp_fail(err, ret_error, "cannot write the port into the datapath's tables: %s", strerror(-err));
+    }
+
+    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
+
+    at->link_fd = bpf_link_create(progs->prog_fd, ifindex, BPF_XDP, &opts);
+    if (at->link_fd < 0) {
+        err = attach_error(ifindex, native, at->link_fd, ret_error);
+        clear_port(progs, at);
+        return err;
+    }
+    link_name(ifindex, name);
+    oxdp_pins_add(progs->pins, name, at->link_fd);
+    return 0;
+}
+
+void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    char name[32];
+
+    if (at) {
+        link_name(ifindex, name);
+        oxdp_pins_remove(progs->pins, name);
+        bpf_link_detach(at->link_fd);
+        close(at->link_fd);
+        clear_port(progs, at);
+    }
+}
+
+int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
+{
+    int fd = bpf_map__fd(progs->maps->maps.outputs);
+    int err;
+
+    if (port_no >= progs->max_ports) {
+        return -ERANGE;
+    }
+    if (ifindex) {
+        err = bpf_map_update_elem(fd, &port_no, &ifindex, BPF_ANY);
+    } else {
+        err = bpf_map_delete_elem(fd, &port_no);
+        err = err == -ENOENT ? 0 : err;
+    }
+    progs->can_output[port_no] = ifindex && !err;
+    return err;
+}
+
+bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    return port_no < progs->max_ports && progs->can_output[port_no];
+}
+
+const char *oxdp_mode_to_string(enum oxdp_mode mode)
+{
+    return mode < N_MODES ? mode_names[mode] : NULL;
+}
+
+bool oxdp_mode_from_string(const char *s, enum oxdp_mode *ret_mode)
+{
+    for (size_t i = 0; i < N_MODES; i++) {
+        if (!strcmp(s, mode_names[i])) {
+            *ret_mode = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void link_name(int ifindex, char name[32])
+{
+    snprintf(name, 32, "link-%d", ifindex);
+}
+
+struct oxdp_attachment *oxdp_progs_find(const struct oxdp_progs *progs, int ifindex)
+{
+    for (uint32_t i = 0; ifindex && i < progs->max_ports; i++) {
+        if (progs->attachments[i].ifindex == ifindex) {
+            return &progs->attachments[i];
+        }
+    }
+    return NULL;
+}
+
+static int reserve_sockets(struct oxdp_progs *progs, uint32_t n, uint32_t *ret_first)
+{
+    uint32_t run = 0;
+
+    for (uint32_t i = 0; i < progs->max_sockets; i++) {
+        run = progs->socket_used[i] ? 0 : run + 1;
+        if (run == n) {
+            *ret_first = i + 1 - n;
+            memset(progs->socket_used + *ret_first, true, n * sizeof *progs->socket_used);
+            return 0;
+        }
+    }
+    return -ENOSPC;
+}
+
+/* The port itself is written last: from then on the program uses the rest. */
+static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[])
+{
+    const struct xdp_bpf *skel = progs->maps;
+    struct bpf_port *port = &at->port;
+    uint32_t direct = port->ifindex & (progs->n_direct - 1);
+    int err = port->n_queues ? reserve_sockets(progs, port->n_queues, &port->first_socket) : -EINVAL;
+
+    if (err) {
+        return err;
+    }
+    err = oxdp_counters_take_slot(progs, port->counter_slot);
+    for (uint32_t q = 0; !err && q < port->n_queues; q++) {
+        uint32_t i = port->first_socket + q;
+
+        err = bpf_map_update_elem(bpf_map__fd(skel->maps.sockets), &i, &sock_fds[q], BPF_ANY);
+    }
+    if (!err) {
+        at->overflow = progs->direct[direct];
+        if (at->overflow) {
+            err = bpf_map_update_elem(bpf_map__fd(skel->maps.ports_overflow), &port->ifindex, port,
+                                      BPF_NOEXIST);
+        } else {
+            err = bpf_map_update_elem(bpf_map__fd(skel->maps.ports), &direct, port, BPF_ANY);
+            progs->direct[direct] = port->ifindex;
+        }
+    }
+    if (err) {
+        clear_port(progs, at);
+    }
+    return err;
+}
+
+static void clear_port(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    const struct xdp_bpf *skel = progs->maps;
+    const struct bpf_port *port = &at->port;
+    uint32_t direct = port->ifindex & (progs->n_direct - 1);
+
+    if (at->overflow) {
+        bpf_map_delete_elem(bpf_map__fd(skel->maps.ports_overflow), &port->ifindex);
+    } else if (progs->direct[direct] == port->ifindex) {
+        const struct bpf_port none = { .ifindex = 0 };
+
+        bpf_map_update_elem(bpf_map__fd(skel->maps.ports), &direct, &none, BPF_ANY);
+        progs->direct[direct] = 0;
+    }
+    for (uint32_t i = port->first_socket; i < port->first_socket + port->n_queues; i++) {
+        bpf_map_delete_elem(bpf_map__fd(skel->maps.sockets), &i);
+        progs->socket_used[i] = false;
+    }
+    memset(at, 0, sizeof *at);
+}
+
+/* Who has the device's XDP hook, for people: "program 'name' (id 7, native mode)". */
+static void describe_owner(int ifindex, char *text, size_t size)
+{
+    LIBBPF_OPTS(bpf_xdp_query_opts, query);
+    struct bpf_prog_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    snprintf(text, size, "another XDP program");
+    if (bpf_xdp_query(ifindex, 0, &query)) {
+        return;
+    }
+
+    uint32_t id = query.drv_prog_id ? query.drv_prog_id
+        : query.skb_prog_id ? query.skb_prog_id : query.hw_prog_id;
+    int fd = id ? bpf_prog_get_fd_by_id(id) : -1;
+
+    if (fd >= 0) {
+        if (!bpf_obj_get_info_by_fd(fd, &info, &len)) {
+            snprintf(text, size, "XDP program '%s' (id %u, %s mode)", info.name, id,
+                     query.drv_prog_id ? "native" : query.skb_prog_id ? "generic" : "offloaded");
+        }
+        close(fd);
+    }
+}
+
+/* The kernel keeps its reason to itself when a link is created (the text goes only to netlink): ask the
+ * device. */
+static int attach_error(int ifindex, bool native, int err, char **ret_error)
+{
+    char name[IF_NAMESIZE] = "";
+    char owner[128];
+    struct oxdp_device dev;
+
+    if (!if_indextoname(ifindex, name) || oxdp_device_get(name, &dev)) {
+        return oxdp_fail(-ENODEV, ret_error, "the device does not exist any more");
+    }
+    switch (-err) {
+    case EBUSY:
+    case EEXIST:
+        describe_owner(ifindex, owner, sizeof owner);
+        return oxdp_fail(-EBUSY, ret_error, "%s is in use by %s: remove that first "
+                         "(\"ip link set dev %s xdp off\", or stop the program that attached it)",
+                         name, owner, name);
+    case EOPNOTSUPP:
+        return native
+            ? oxdp_fail(err, ret_error, "driver '%s' of %s has no native XDP as the device is set up now: "
+                        "set options:xdp-mode to best-effort or generic", dev.driver, name)
+            : oxdp_fail(err, ret_error, "%s cannot run XDP at all", name);
+    case ENOSPC:
+        return oxdp_fail(err, ret_error, "%s has %u receive queue(s), fewer than its peer has transmit queues: "
+                         "raise them (\"ethtool -L %s rx N\")", name, dev.n_rx_queues, name);
+    case ERANGE:
+        return dev.mtu > OXDP_MAX_MTU
+            ? oxdp_fail(err, ret_error, "the MTU of %s (%u) is too large for XDP: set it to %u or less "
+                        "(\"ip link set dev %s mtu %u\")", name, dev.mtu, OXDP_MAX_MTU, name, OXDP_MAX_MTU)
+            : oxdp_fail(err, ret_error, "the MTU of the other end of %s is too large for XDP: set it to %u or "
+                        "less, there (\"ip link set dev NAME mtu %u\")", name, OXDP_MAX_MTU, OXDP_MAX_MTU);
+    case EINVAL:
+        return oxdp_fail(err, ret_error, "driver '%s' of %s refuses %s XDP with the device's present settings "
+                         "(MTU %u, %u receive queues): an MTU of at most %u, or fewer queues, or LRO off may help",
+                         dev.driver, name, native ? "native" : "generic", dev.mtu, dev.n_rx_queues, OXDP_MAX_MTU);
+    case EPERM:
+        return oxdp_fail(err, ret_error, "attaching XDP to %s is not permitted: "
+                         "run as root, or with CAP_BPF and CAP_NET_ADMIN", name);
+    default:
+        return oxdp_fail(err, ret_error, "attaching XDP to %s failed: %s", name, strerror(-err));
+    }
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the rooms of core/prog.h share: core/prog.c (the whole), prog_maps.c (the maps), prog_load.c (programs over
+ * them), prog_port.c (ports), prog_counter.c (what programs counted). */
+#ifndef OXDP_PROG_PRIVATE_H
+#define OXDP_PROG_PRIVATE_H 1
+
+#include "bpf/maps.h"
+#include "core/prog.h"
+#include "dp/capability.h"
+#include "dp/table.h"
+
+struct bpf_map;
+struct bpf_object;
+struct oxdp_pins;
+struct xdp_bpf;
+
+struct oxdp_attachment {
+    int ifindex;                /* 0: free. */
+    int link_fd;
+    bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
+    struct bpf_port port;
+};
+
+struct oxdp_progs {
+    struct xdp_bpf *maps;               /* Holds the maps; its own program is not loaded. */
+    int prog_fd;                        /* The XDP program over them. */
+    struct dp_capability capability;    /* As its object declares it. */
+    struct oxdp_pins *pins;             /* NULL: not pinned. */
+    char *unpinned;                     /* Why. */
+    int n_cpus;
+    struct dp_tables memory;            /* The maps of the flow tables. */
+    struct oxdp_table *table;           /* NULL: no flow tables. */
+
+    /* Ports. */
+    uint32_t n_direct;                  /* Entries of the map 'ports': a power of two. */
+    uint32_t *direct;                   /* The ifindex in each of them, 0 if none. */
+    uint32_t max_ports;
+    struct oxdp_attachment *attachments;    /* 'max_ports'; the counter slot is the index + 1. */
+    uint32_t max_sockets;
+    bool *socket_used;                  /* 'max_sockets'. */
+    bool *can_output;                   /* 'max_ports'. */
+
+    /* Counters. */
+    uint32_t n_slots;                   /* Counter slots that were ever in use. */
+    uint64_t retired[DP_N_COUNTERS];    /* Counted by ports before those that have their slots now. */
+};
+
+/* Makes the maps in the sizes of 'config', and the flow tables in them.  0 or a negative errno. */
+int oxdp_maps_create(struct oxdp_progs *progs, const struct oxdp_progs_config *config);
+void oxdp_maps_destroy(struct oxdp_progs *progs);
+
+/* Makes the maps of 'object', open but not loaded, those of 'progs' where they have the same names (but for read-only
+ * data, which is the program's own).  0, or a negative errno with a sentence in '*ret_error': -EPROTO if a map has
+ * another shape there. */
+int oxdp_maps_share(const struct oxdp_progs *progs, struct bpf_object *object, char **ret_error);
+
+/* Pins all of them.  0 or a negative errno. */
+int oxdp_maps_pin(const struct oxdp_progs *progs);
+
+/* Loads the XDP program over the maps.  0, with a file descriptor and what it can do; or a negative errno with a
+ * sentence in '*ret_error'. */
+int oxdp_program_load(const struct oxdp_progs *progs, int *ret_fd, struct dp_capability *ret_capability,
+                      char **ret_error);
+
+/* Between these, libbpf's first warning is kept (this thread's; libbpf says why a program does not load only through
+ * a callback); the second returns it, "" if there was none, valid until the next call. */
+void oxdp_libbpf_listen(void);
+const char *oxdp_libbpf_heard(void);
+
+/* Adds what counter slot 'slot' has counted on all processors to 'sum'; clears it for a new port. */
+int oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS]);
+int oxdp_counters_take_slot(struct oxdp_progs *progs, uint32_t slot);
+
+struct oxdp_attachment *oxdp_progs_find(const struct oxdp_progs *progs, int ifindex);
+
+/* Returns 'err' with the sentence in '*ret_error'. */
+int oxdp_fail(int err, char **ret_error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif /* core/prog_private.h */
