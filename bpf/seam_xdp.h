@@ -23,4 +23,6 @@ DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); 
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return bpf_xdp_adjust_head(ctx, n); }
 DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return bpf_xdp_adjust_tail(ctx, -(int) n); }
 
+#include "dp/seam_raw.h"
+
 #endif /* bpf/seam_xdp.h */

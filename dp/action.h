@@ -29,10 +29,9 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
         return DP_EXECUTE_BEYOND;
     }
 
-    /* Whether there is headroom, only moving tells. */
     int growth = op->growth & DP_OFS_MASK;
 
-    if (growth && (dp_adjust_head(ctx, -growth) || dp_adjust_head(ctx, growth))) {
+    if (growth && !dp_can_grow(ctx, growth)) {
         return DP_EXECUTE_BEYOND;
     }
     for (__u32 i = 0; i < DP_MAX_OPS && i < n; i++) {
@@ -55,11 +54,9 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         dp_set_eth(ctx, op);
         break;
     case DP_OP_PUSH_VLAN:
-        dp_push_vlan(ctx, frame, op);
-        break;
+        return dp_push_vlan(ctx, frame, op);
     case DP_OP_POP_VLAN:
-        dp_pop_vlan(ctx, frame);
-        break;
+        return dp_pop_vlan(ctx, frame);
     case DP_OP_PUSH_MPLS:
         dp_push_mpls(ctx, frame, op);
         break;

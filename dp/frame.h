@@ -80,4 +80,9 @@ struct dp_frame {
 };
 _Static_assert(sizeof(struct dp_frame) == 24, "frame layout");
 
+DP_INLINE int dp_is_vlan(dp_be16 eth_type)
+{
+    return DP_BE16_IS(eth_type, DP_ETH_VLAN) || DP_BE16_IS(eth_type, DP_ETH_QINQ);
+}
+
 #endif /* dp/frame.h */

@@ -40,11 +40,6 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
 #define DP_LINK(ETH_TYPE, VLAN) (DP_PART(0, 2, (ETH_TYPE).raw) | DP_PART(2, 4, VLAN))
 #define DP_IP_FIELDS(PROTO, FRAG) (DP_PART(6, 1, PROTO) | DP_PART(7, 1, FRAG))
 
-DP_INLINE int dp_is_vlan(dp_be16 eth_type)
-{
-    return DP_BE16_IS(eth_type, DP_ETH_VLAN) || DP_BE16_IS(eth_type, DP_ETH_QINQ);
-}
-
 DP_INLINE void dp_frame_layers(struct dp_frame *frame, __u32 l2_5, __u32 l3, __u32 l4, __u32 l4_len)
 {
     dp_store64(&frame->l2_5, DP_PART(0, 2, l2_5) | DP_PART(2, 2, l3) | DP_PART(4, 2, l4) | DP_PART(6, 2, l4_len));
@@ -74,6 +69,9 @@ DP_STAGE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *
 
     dp_be16 eth_type = dp_load_be16(eth + 12);
 
+    if (DP_UNLIKELY(dp_tag_beside(ctx))) {
+        return vlan_limit ? dp_parse_other(ctx, frame, key, vlan_limit) : DP_PARSE_BEYOND;
+    }
     if (DP_LIKELY(DP_BE16_IS(eth_type, DP_ETH_IP4))) {
         return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
     }
@@ -96,13 +94,14 @@ DP_INLINE int dp_parse_vlan(struct dp_ctx *ctx, __u32 ofs, __u32 *vlan, dp_be16 
     return 1;
 }
 
-/* Everything but untagged IP. */
+/* Everything but untagged IP.  A tag beside the frame is the first of those that 'vlan_limit' allows. */
 DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
     __u32 l3 = DP_ETH_LEN;
     __u32 has = 0;
-    __u32 vlan = 0;
+    __u32 beside = dp_tag_beside(ctx);
+    __u32 vlan = beside ? beside | DP_SWAP32(DP_VLAN_PRESENT) : 0;
     __u32 vlan2 = 0;
 
     if (!eth || !frame || !key) {
@@ -112,7 +111,12 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     __u32 eth_tail = dp_load32(eth + 8);
     dp_be16 eth_type = dp_load_be16(eth + 12);
 
-    if (dp_is_vlan(eth_type) && vlan_limit && dp_parse_vlan(ctx, 12, &vlan, &eth_type)) {
+    if (beside) {
+        has = DP_HAS_VLAN;
+        if (dp_is_vlan(eth_type) && vlan_limit > 1 && dp_parse_vlan(ctx, 12, &vlan2, &eth_type)) {
+            l3 += DP_VLAN_LEN;
+        }
+    } else if (dp_is_vlan(eth_type) && vlan_limit && dp_parse_vlan(ctx, 12, &vlan, &eth_type)) {
         l3 += DP_VLAN_LEN;
         has = DP_HAS_VLAN;
         if (dp_is_vlan(eth_type) && vlan_limit > 1 && dp_parse_vlan(ctx, 16, &vlan2, &eth_type)) {

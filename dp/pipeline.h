@@ -88,7 +88,14 @@ DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
     }
     run->flow = DP_NO_FLOW;
     run->generation = 0;
-    if (dp_parse(ctx, &run->frame, &run->key, head->vlan_limit) != DP_PARSED) {
+
+    int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
+
+    if (DP_UNLIKELY(dp_missed(ctx))) {
+        parsed = dp_pull(ctx) ? DP_PARSE_BEYOND : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
+        parsed = dp_missed(ctx) ? DP_PARSE_BEYOND : parsed;
+    }
+    if (parsed != DP_PARSED) {
         run->reason = DP_REASON_PARSE;
         return DP_FATE_ENGINE;
     }
@@ -115,7 +122,7 @@ DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
         return fate;
     }
 
-    __u32 len = run->frame.len;
+    __u32 len = run->frame.len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
 
     if (flow->n_ops) {
         int executed = dp_execute(ctx, &run->frame, &run->key, flow->ops, flow->n_ops);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Operations that insert and remove headers, as eth_push_vlan() and friends in Open vSwitch's lib/packets.c.
- * Headroom was made sure of before the program began (dp/action.h): none can fail. */
+ * Headroom was made sure of before the program began (dp/action.h): with plain bytes none can fail. */
 #ifndef DP_PUSH_H
 #define DP_PUSH_H 1
 
@@ -24,38 +24,23 @@ DP_INLINE void dp_move_layers(struct dp_frame *frame, int n, int l2_5_too)
     frame->len += n;
 }
 
-DP_INLINE void dp_push_vlan(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
+/* Returns whether it failed: an skb may find no memory. */
+DP_INLINE int dp_push_vlan(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
 {
-    if (dp_adjust_head(ctx, -DP_VLAN_LEN)) {
-        return;
-    }
+    dp_be16 tci = { op->u.vlan.tci.raw & DP_SWAP16((__u16) ~DP_VLAN_PRESENT) };
+    int moved = dp_tag_push(ctx, op->u.vlan.tpid, tci);
 
-    __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN + DP_VLAN_LEN);
-
-    if (eth) {
-        dp_store32(eth, dp_load32(eth + 4));
-        dp_store32(eth + 4, dp_load32(eth + 8));
-        dp_store32(eth + 8, dp_load32(eth + 12));
-        dp_store16(eth + 12, op->u.vlan.tpid.raw);
-        dp_store16(eth + 14, op->u.vlan.tci.raw & DP_SWAP16((__u16) ~DP_VLAN_PRESENT));
-        dp_move_layers(frame, DP_VLAN_LEN, 1);
-    }
+    dp_move_layers(frame, moved, 1);
+    return moved == DP_TAG_FAILED;
 }
 
-/* Nothing to do for an untagged frame. */
-DP_INLINE void dp_pop_vlan(struct dp_ctx *ctx, struct dp_frame *frame)
+/* Nothing to do for an untagged frame.  Returns whether it failed. */
+DP_INLINE int dp_pop_vlan(struct dp_ctx *ctx, struct dp_frame *frame)
 {
-    __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN + DP_VLAN_LEN);
+    int moved = dp_tag_pop(ctx);
 
-    if (!eth || !dp_is_vlan(dp_load_be16(eth + 12))) {
-        return;
-    }
-    dp_store32(eth + 12, dp_load32(eth + 8));
-    dp_store32(eth + 8, dp_load32(eth + 4));
-    dp_store32(eth + 4, dp_load32(eth));
-    if (!dp_adjust_head(ctx, DP_VLAN_LEN)) {
-        dp_move_layers(frame, -DP_VLAN_LEN, 1);
-    }
+    dp_move_layers(frame, moved, 1);
+    return moved == DP_TAG_FAILED;
 }
 
 /* Sets the type before the first label or the network layer. */

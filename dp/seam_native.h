@@ -61,4 +61,6 @@ DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n)
 DP_TABLES(DP_TABLE)
 #undef DP_TABLE
 
+#include "dp/seam_raw.h"
+
 #endif /* dp/seam_native.h */

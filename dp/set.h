@@ -37,18 +37,12 @@ DP_INLINE void dp_set_eth(struct dp_ctx *ctx, const struct dp_op *op)
 /* Tells the transport checksum that the pseudo header changed. */
 DP_INLINE void dp_pseudo_changed(struct dp_ctx *ctx, const struct dp_frame *frame, __u8 proto, __u64 changes)
 {
-    __u8 *l4;
+    __u32 l4 = frame->l4 & DP_OFS_MASK;
 
     if (proto == DP_IP_TCP && frame->l4_len >= DP_TCP_LEN) {
-        l4 = dp_l4(ctx, frame, DP_TCP_LEN);
-        if (l4) {
-            dp_csum_apply(l4 + 16, changes);
-        }
+        dp_csum_transport(ctx, l4 + 16, changes, DP_CSUM_PSEUDO);
     } else if (proto == DP_IP_UDP && frame->l4_len >= DP_UDP_LEN) {
-        l4 = dp_l4(ctx, frame, DP_UDP_LEN);
-        if (l4) {
-            dp_csum_apply_udp(l4 + 6, changes);
-        }
+        dp_csum_transport(ctx, l4 + 6, changes, DP_CSUM_PSEUDO | DP_CSUM_UDP);
     }
 }
 
@@ -130,13 +124,10 @@ DP_INLINE void dp_set_ip6_address(struct dp_ctx *ctx, const struct dp_frame *fra
         return;
     }
     if (proto == DP_IP_ICMP6 && frame->l4_len >= 4) {
-        __u8 *icmp = dp_l4(ctx, frame, 4);
-
-        if (icmp) {
-            dp_csum_apply(icmp + 2, changes);
-        }
+        dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 2, changes, DP_CSUM_PSEUDO);
     }
     dp_pseudo_changed(ctx, frame, proto, changes);
+    dp_csum_packet(ctx, changes);
 }
 
 DP_INLINE void dp_set_ip6(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_op *op)
@@ -147,12 +138,18 @@ DP_INLINE void dp_set_ip6(struct dp_ctx *ctx, const struct dp_frame *frame, cons
         return;
     }
 
+    __u32 old = dp_load32(ip);
     __u32 first = dp_ntohl(dp_load_be32(ip));
     __u8 tos = dp_masked32(first >> 20 & 0xff, op->u.ip6.tos, op->u.ip6.tos_mask);
     __u32 label = dp_masked32(dp_htonl(first & 0xfffff).raw, op->u.ip6.label, op->u.ip6.label_mask);
+    __u32 new = dp_htonl((first & 0xf0000000) | (__u32) tos << 20).raw | label;
+    __u8 ttl = ip[7];
+    __u8 new_ttl = dp_masked32(ttl, op->u.ip6.ttl, op->u.ip6.ttl_mask);
+    __u64 changes = dp_csum_change32(old, new) + dp_csum_change16(dp_htons(ttl).raw, dp_htons(new_ttl).raw);
 
-    dp_store32(ip, dp_htonl((first & 0xf0000000) | (__u32) tos << 20).raw | label);
-    ip[7] = dp_masked32(ip[7], op->u.ip6.ttl, op->u.ip6.ttl_mask);
+    dp_store32(ip, new);
+    ip[7] = new_ttl;
+    dp_csum_packet(ctx, changes);
 }
 
 /* New ports at 'l4', and what that changes. */
@@ -184,7 +181,7 @@ DP_INLINE void dp_set_tcp(struct dp_ctx *ctx, const struct dp_frame *frame, cons
         __u64 changes = dp_set_ports(tcp, op);
 
         if (dp_load32(tcp) != old) {
-            dp_csum_apply(tcp + 16, changes);
+            dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 16, changes, 0);
         }
     }
 }
@@ -198,7 +195,7 @@ DP_INLINE void dp_set_udp(struct dp_ctx *ctx, const struct dp_frame *frame, cons
         __u64 changes = dp_set_ports(udp, op);
 
         if (dp_load32(udp) != old) {
-            dp_csum_apply_udp(udp + 6, changes);
+            dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 6, changes, DP_CSUM_UDP);
         }
     }
 }
@@ -235,7 +232,7 @@ DP_INLINE void dp_set_icmp(struct dp_ctx *ctx, const struct dp_frame *frame, con
         icmp[0] = op->u.icmp.type;
         icmp[1] = op->u.icmp.code;
         if (dp_load16(icmp) != old) {
-            dp_csum_apply(icmp + 2, dp_csum_change16(old, dp_load16(icmp)));
+            dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 2, dp_csum_change16(old, dp_load16(icmp)), 0);
         }
     }
 }
@@ -263,7 +260,7 @@ DP_INLINE void dp_set_nd(struct dp_ctx *ctx, const struct dp_frame *frame, const
     }
     changes = dp_set_128(nd + 8, op->u.nd.target, op->u.nd.target_mask);
     if (changes) {
-        dp_csum_apply(nd + 2, changes);
+        dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 2, changes, 0);
     }
 
     __u8 *opt = dp_at(ctx, (frame->l4 & DP_OFS_MASK) + DP_ND_LEN, DP_ND_OPT_LEN);
@@ -285,9 +282,8 @@ DP_INLINE void dp_set_nd(struct dp_ctx *ctx, const struct dp_frame *frame, const
         differs |= old ^ new;
         changes += dp_csum_change16(old, new);
     }
-    nd = dp_l4(ctx, frame, DP_ND_LEN);
-    if (differs && nd) {
-        dp_csum_apply(nd + 2, changes);
+    if (differs) {
+        dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 2, changes, 0);
     }
 }
 

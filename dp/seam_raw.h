@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What seams have in common whose frames are plain bytes, all of them in reach and with every tag and checksum in its
+ * place: natively and in XDP.  A seam includes this after its own functions; bpf/seam_tcx.h has its own of these. */
+#ifndef DP_SEAM_RAW_H
+#define DP_SEAM_RAW_H 1
+
+#include "dp/checksum.h"
+#include "dp/frame.h"
+
+/* The outer VLAN tag if it is kept beside the frame, as four bytes in memory order (TPID, TCI); 0 if there is none. */
+DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
+
+/* Whether dp_at() since the last call, or since the frame came, did not reach bytes that the frame has. */
+DP_INLINE int dp_missed(struct dp_ctx *ctx) { return 0; }
+
+/* Brings the frame's first kilobyte into the reach of dp_at().  0, or negative errno. */
+DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }
+
+/* Whether 'n' bytes can be put before the frame.  Only moving tells. */
+DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return !dp_adjust_head(ctx, -n) && !dp_adjust_head(ctx, n); }
+
+/* Puts a VLAN tag before all others, or takes the first away.  Returns by how much the layers behind moved, or
+ * DP_TAG_FAILED. */
+#define DP_TAG_FAILED (-1)
+DP_INLINE int dp_tag_push(struct dp_ctx *ctx, dp_be16 tpid, dp_be16 tci)
+{
+    if (dp_adjust_head(ctx, -DP_VLAN_LEN)) {
+        return DP_TAG_FAILED;
+    }
+
+    __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN + DP_VLAN_LEN);
+
+    if (!eth) {
+        return DP_TAG_FAILED;
+    }
+    dp_store32(eth, dp_load32(eth + 4));
+    dp_store32(eth + 4, dp_load32(eth + 8));
+    dp_store32(eth + 8, dp_load32(eth + 12));
+    dp_store16(eth + 12, tpid.raw);
+    dp_store16(eth + 14, tci.raw);
+    return DP_VLAN_LEN;
+}
+
+DP_INLINE int dp_tag_pop(struct dp_ctx *ctx)
+{
+    __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN + DP_VLAN_LEN);
+
+    if (!eth || !dp_is_vlan(dp_load_be16(eth + 12))) {
+        return 0;
+    }
+    dp_store32(eth + 12, dp_load32(eth + 8));
+    dp_store32(eth + 8, dp_load32(eth + 4));
+    dp_store32(eth + 4, dp_load32(eth));
+    return dp_adjust_head(ctx, DP_VLAN_LEN) ? DP_TAG_FAILED : -DP_VLAN_LEN;
+}
+
+/* Tells the checksum at 'ofs', of a transport header, that what it covers has changed.  'flags': DP_CSUM_*. */
+DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, __u32 flags)
+{
+    __u8 *field = dp_at(ctx, ofs, 2);
+
+    if (field && flags & DP_CSUM_UDP) {
+        dp_csum_apply_udp(field, changes);
+    } else if (field) {
+        dp_csum_apply(field, changes);
+    }
+}
+
+/* Tells whoever keeps a sum over the whole packet beside it that bytes changed that no checksum in it makes up for. */
+DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes) { }
+
+#endif /* dp/seam_raw.h */
