@@ -13,6 +13,8 @@ struct oxdp_device {
     uint32_t n_tx_queues;       /* In use; at least 1.  A socket of a queue beyond these cannot send. */
     uint32_t mtu;               /* Bytes. */
     char driver[32];            /* ethtool's driver name, "" if unknown. */
+    int peer_ifindex;           /* Of a veth: the other end, as in struct oxdp_link; else 0. */
+    int peer_nsid;
     bool local_stack;           /* Frames may come from this machine's or a guest's stack with checksums left to
                                  * offload: veth, tun/tap, virtio and other virtual drivers. */
 };
@@ -33,11 +35,6 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
  * there is no such device; or another negative errno. */
 struct oxdp_offload_undo;
 int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo);
-
-/* Makes device 'ifname', which is up and has a carrier, take frames that programs redirect to it.  To be
- * called again after the carrier was lost.  0: it does; or a negative errno, -ENOENT if it is a veth whose
- * peer was not found. */
-int oxdp_redirect_prepare(const char *ifname);
 
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.
  * NULL is allowed. */

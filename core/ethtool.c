@@ -13,7 +13,14 @@
 
 #define MAX_BLOCKS 4        /* Of 32 features each: struct oxdp_features. */
 
+/* Which features are on, by the kernel's numbering. */
+struct states {
+    struct ethtool_gfeatures head;
+    struct ethtool_get_features_block blocks[MAX_BLOCKS];
+};
+
 static int ethtool(int fd, const char *ifname, void *command);
+static int get_features(int fd, const char *ifname, struct ethtool_gstrings **ret_names, struct states *ret_states);
 static int feature_names(int fd, const char *ifname, struct ethtool_gstrings **ret_names);
 static int set_features(int fd, const char *ifname, const struct oxdp_features *features, bool on);
 static bool listed(const char *const names[], const uint8_t *name);
@@ -43,18 +50,14 @@ int oxdp_ethtool_features_switch(int fd, const char *ifname, const char *const n
                                  struct oxdp_features *ret_changed)
 {
     struct oxdp_features changed = { { 0 } };
-    struct {
-        struct ethtool_gfeatures head;
-        struct ethtool_get_features_block blocks[MAX_BLOCKS];
-    } get = { .head = { .cmd = ETHTOOL_GFEATURES, .size = MAX_BLOCKS } };
     struct ethtool_gstrings *all;
-    int err = feature_names(fd, ifname, &all);
+    struct states get;
+    int err = get_features(fd, ifname, &all, &get);
 
     if (err) {
         return err;
     }
-    err = ethtool(fd, ifname, &get);
-    for (uint32_t i = 0; !err && i < all->len && i < 32 * MAX_BLOCKS; i++) {
+    for (uint32_t i = 0; i < all->len && i < 32 * MAX_BLOCKS; i++) {
         const struct ethtool_get_features_block *block = &get.blocks[i / 32];
         uint32_t bit = 1u << i % 32;
         uint32_t differs = on ? ~block->active : block->requested | block->active;
@@ -65,12 +68,31 @@ int oxdp_ethtool_features_switch(int fd, const char *ifname, const char *const n
         }
     }
     free(all);
-    if (!err) {
-        err = set_features(fd, ifname, &changed, on);
-    }
+    err = set_features(fd, ifname, &changed, on);
     if (!err) {
         *ret_changed = changed;
     }
+    return err;
+}
+
+int oxdp_ethtool_feature_get(int fd, const char *ifname, const char *feature, bool *ret_on)
+{
+    const char *const names[] = { feature, NULL };
+    struct ethtool_gstrings *all;
+    struct states get;
+    int err = get_features(fd, ifname, &all, &get);
+
+    if (err) {
+        return err;
+    }
+    err = -ENOENT;
+    for (uint32_t i = 0; err && i < all->len && i < 32 * MAX_BLOCKS; i++) {
+        if (listed(names, all->data + i * ETH_GSTRING_LEN)) {
+            *ret_on = get.blocks[i / 32].active & 1u << i % 32;
+            err = 0;
+        }
+    }
+    free(all);
     return err;
 }
 
@@ -99,6 +121,24 @@ static int set_features(int fd, const char *ifname, const struct oxdp_features *
         set.blocks[i].requested = on ? features->bits[i] : 0;
     }
     return ethtool(fd, ifname, &set);
+}
+
+/* All features' names, which the caller frees, and states. */
+static int get_features(int fd, const char *ifname, struct ethtool_gstrings **ret_names, struct states *ret_states)
+{
+    int err = feature_names(fd, ifname, ret_names);
+
+    if (err) {
+        return err;
+    }
+    memset(ret_states, 0, sizeof *ret_states);
+    ret_states->head.cmd = ETHTOOL_GFEATURES;
+    ret_states->head.size = MAX_BLOCKS;
+    err = ethtool(fd, ifname, ret_states);
+    if (err) {
+        free(*ret_names);
+    }
+    return err;
 }
 
 static int feature_names(int fd, const char *ifname, struct ethtool_gstrings **ret_names)

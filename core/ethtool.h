@@ -26,6 +26,10 @@ struct oxdp_features {
 int oxdp_ethtool_features_switch(int fd, const char *ifname, const char *const names[], bool on,
                                  struct oxdp_features *ret_changed);
 
+/* Whether feature 'feature' (ethtool -k's name) is on.  0, or negative errno: -ENOENT if there is no such
+ * feature. */
+int oxdp_ethtool_feature_get(int fd, const char *ifname, const char *feature, bool *ret_on);
+
 /* Takes back what oxdp_ethtool_features_switch() changed with the same 'on'.  0, or negative errno. */
 int oxdp_ethtool_features_restore(int fd, const char *ifname, const struct oxdp_features *changed, bool on);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/netlink.h"
+#include "core/netlink_private.h"
 
 #include <errno.h>
 #include <linux/if_link.h>
@@ -13,39 +14,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct request {
-    struct nlmsghdr header;
-    uint8_t payload[128];
-};
-
-/* RTM_GETLINK answers with the statistics and the address family details of a device: a few kB. */
-union reply {
-    struct nlmsghdr header;
-    uint8_t bytes[32768];
-};
-
-static void add_payload(struct request *request, const void *data, size_t len);
-static void add_attr(struct request *request, uint16_t type, const void *data, size_t len);
-static int transact(struct request *request, uint16_t type, union reply *reply);
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link);
-static uint32_t attr_u32(const struct rtattr *attr);
 
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
 {
-    struct request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
     struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
     uint32_t mask = RTEXT_FILTER_SKIP_STATS;
-    union reply reply;
+    union oxdp_nl_reply reply;
     size_t name_len = strlen(ifname);
 
     if (!name_len || name_len >= IF_NAMESIZE) {
         return -ENODEV;
     }
-    add_payload(&request, &info, sizeof info);
-    add_attr(&request, IFLA_IFNAME, ifname, name_len + 1);
-    add_attr(&request, IFLA_EXT_MASK, &mask, sizeof mask);
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    oxdp_nl_add_attr(&request, IFLA_IFNAME, ifname, name_len + 1);
+    oxdp_nl_add_attr(&request, IFLA_EXT_MASK, &mask, sizeof mask);
 
-    int err = transact(&request, RTM_GETLINK, &reply);
+    int err = oxdp_nl_transact(NETLINK_ROUTE, &request, RTM_GETLINK, &reply);
 
     if (err) {
         return err;
@@ -64,15 +50,15 @@ int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
 
 int oxdp_nsid_get(int ns_fd)
 {
-    struct request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
     struct rtgenmsg general = { .rtgen_family = AF_UNSPEC };
     uint32_t fd = ns_fd;
-    union reply reply;
+    union oxdp_nl_reply reply;
     int err;
 
-    add_payload(&request, &general, sizeof general);
-    add_attr(&request, NETNSA_FD, &fd, sizeof fd);
-    err = transact(&request, RTM_GETNSID, &reply);
+    oxdp_nl_add_payload(&request, &general, sizeof general);
+    oxdp_nl_add_attr(&request, NETNSA_FD, &fd, sizeof fd);
+    err = oxdp_nl_transact(NETLINK_ROUTE, &request, RTM_GETNSID, &reply);
     if (err) {
         return err;
     }
@@ -82,32 +68,30 @@ int oxdp_nsid_get(int ns_fd)
     const struct rtattr *attr = (const void *) attrs;
 
     for (; RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
-        if (attr->rta_type == NETNSA_NSID && (int32_t) attr_u32(attr) >= 0) {
-            return attr_u32(attr);
+        if (attr->rta_type == NETNSA_NSID && (int32_t) oxdp_nl_u32(attr) >= 0) {
+            return oxdp_nl_u32(attr);
         }
     }
     return -ENOENT;
 }
 
-static void add_payload(struct request *request, const void *data, size_t len)
+void oxdp_nl_add_payload(struct oxdp_nl_request *request, const void *data, size_t len)
 {
     memcpy((uint8_t *) request + request->header.nlmsg_len, data, len);
     request->header.nlmsg_len += NLMSG_ALIGN(len);
 }
 
-static void add_attr(struct request *request, uint16_t type, const void *data, size_t len)
+void oxdp_nl_add_attr(struct oxdp_nl_request *request, uint16_t type, const void *data, size_t len)
 {
     struct rtattr attr = { .rta_len = RTA_LENGTH(len), .rta_type = type };
 
-    add_payload(request, &attr, sizeof attr);
-    add_payload(request, data, len);
+    oxdp_nl_add_payload(request, &attr, sizeof attr);
+    oxdp_nl_add_payload(request, data, len);
 }
 
-/* Sends 'request' and stores the one message that answers it.  0, or the negative errno that the kernel
- * answers. */
-static int transact(struct request *request, uint16_t type, union reply *reply)
+int oxdp_nl_transact(int protocol, struct oxdp_nl_request *request, uint16_t type, union oxdp_nl_reply *reply)
 {
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
     ssize_t n;
 
     if (fd < 0) {
@@ -142,19 +126,19 @@ static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
         snprintf(link->name, sizeof link->name, "%s", (const char *) RTA_DATA(attr));
         break;
     case IFLA_MTU:
-        link->mtu = attr_u32(attr);
+        link->mtu = oxdp_nl_u32(attr);
         break;
     case IFLA_NUM_RX_QUEUES:
-        link->max_rx_queues = attr_u32(attr);
+        link->max_rx_queues = oxdp_nl_u32(attr);
         break;
     case IFLA_NUM_TX_QUEUES:
-        link->max_tx_queues = attr_u32(attr);
+        link->max_tx_queues = oxdp_nl_u32(attr);
         break;
     case IFLA_LINK:
-        link->peer_ifindex = attr_u32(attr);
+        link->peer_ifindex = oxdp_nl_u32(attr);
         break;
     case IFLA_LINK_NETNSID:
-        link->peer_nsid = attr_u32(attr);
+        link->peer_nsid = oxdp_nl_u32(attr);
         break;
     case IFLA_LINKINFO: {
         int len = RTA_PAYLOAD(attr);
@@ -171,7 +155,7 @@ static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
     }
 }
 
-static uint32_t attr_u32(const struct rtattr *attr)
+uint32_t oxdp_nl_u32(const struct rtattr *attr)
 {
     uint32_t value = 0;
 

@@ -34,8 +34,7 @@ static const char *const changing[] = {
     "rx-vlan-hw-parse", "rx-vlan-stag-hw-parse", "rx-lro", "rx-gro-hw", NULL,
 };
 
-/* A veth receives redirected frames only if its peer polls, which it does with an XDP program or with GRO
- * (drivers/net/veth.c, veth_xdp_xmit; since Linux 5.13).  Else they vanish. */
+/* What lets a veth take frames that its peer's port is sent by redirecting (core/redirect.c). */
 static const char *const polling[] = { "rx-gro", NULL };
 
 static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
@@ -63,32 +62,6 @@ int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo)
     peer_err = strcmp(link.kind, "veth") || !link.peer_ifindex ? 0 : peer_off(&link, undo);
     *ret_undo = undo;
     return peer_err ? peer_err : err;
-}
-
-int oxdp_redirect_prepare(const char *ifname)
-{
-    struct oxdp_features none, changed;
-    char name[IF_NAMESIZE];
-    struct oxdp_link link;
-    int err = oxdp_link_get(ifname, &link);
-
-    if (err || strcmp(link.kind, "veth")) {
-        return err;
-    }
-
-    int fd = oxdp_peer_open(&link, name);
-
-    if (fd < 0) {
-        return fd;
-    }
-    /* The kernel notes that a veth takes redirected frames only at the moment when GRO comes on while its
-     * peer is up (drivers/net/veth.c, veth_set_features). */
-    err = oxdp_ethtool_features_switch(fd, name, polling, false, &none);
-    if (!err) {
-        err = oxdp_ethtool_features_switch(fd, name, polling, true, &changed);
-    }
-    close(fd);
-    return err;
 }
 
 void oxdp_offloads_restore(struct oxdp_offload_undo *undo)

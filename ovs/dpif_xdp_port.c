@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "core/redirect.h"
 #include "dpif.h"
 #include "dpif_xdp.h"
 #include "hash.h"
@@ -661,12 +662,12 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         port->redirects = false;
         port->native = mode != OXDP_MODE_GENERIC;
         port->shaped = config.shaped;
-        dpif_xdp_netdev_count_start(port->netdev, dp->progs,
-                                    port->device.ifindex);
+        dpif_xdp_netdev_count_start(port->netdev, dp->progs, &port->device);
         follow_carrier(dp, port);
-        VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s", name,
+        VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s%s", name,
                   oxdp_mode_to_string(mode), n_queues,
-                  n_queues == 1 ? "" : "s");
+                  n_queues == 1 ? "" : "s",
+                  port->redirects ? "" : ", the engine sends");
     }
 
 out:
@@ -685,14 +686,16 @@ out:
     return error;
 }
 
-/* Lets programs send to 'port' while its device has a carrier, unless they
- * would pass by its queueing discipline. */
+/* Lets programs send to 'port' while its device has a carrier and takes what
+ * is redirected to it, unless they would pass by its queueing discipline. */
 static void
 follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->netdev);
     uint32_t port_no = odp_to_u32(port->port_no);
-    bool wanted = !port->shaped && netdev_get_carrier(port->netdev);
+    bool up = netdev_get_carrier(port->netdev);
+    bool wanted = (up && !port->shaped
+                   && (!port->redirects || oxdp_redirect_works(name)));
     int error;
 
     if (!port->native || wanted == port->redirects) {
@@ -701,10 +704,14 @@ follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (!wanted) {
         oxdp_progs_set_output(dp->progs, port_no, 0);
         port->redirects = false;
-        if (port->shaped) {
+        if (up) {
             ovs_mutex_lock(&dp->flow_mutex);
             dpif_xdp_fastpath_port_closed(dp, port->port_no);
             ovs_mutex_unlock(&dp->flow_mutex);
+        }
+        if (up && !port->shaped) {
+            VLOG_INFO("%s: the device does not take redirected frames any "
+                      "more, the engine sends what goes to this port", name);
         }
         return;
     }
@@ -715,12 +722,13 @@ follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                                       port->device.ifindex);
     }
     if (error) {
-        VLOG_INFO("%s: the engine sends what goes to this port, programs "
-                  "cannot (%s)", name, ovs_strerror(-error));
+        VLOG_DBG("%s: the engine sends what goes to this port, programs "
+                 "cannot (%s)", name, ovs_strerror(-error));
         return;
     }
     port->redirects = true;
     ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_settle(dp);
     dpif_xdp_fastpath_port_opened(dp);
     ovs_mutex_unlock(&dp->flow_mutex);
 }

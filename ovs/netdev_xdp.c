@@ -4,12 +4,15 @@
 #include "netdev_xdp.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "core/device.h"
+#include "core/redirect.h"
 #include "link_poll.h"
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
+#include "openvswitch/poll-loop.h"
 #include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
 #include "ovs-thread.h"
@@ -39,6 +42,8 @@ struct netdev_xdp {
     const struct oxdp_progs *progs;
     int ifindex;                        /* The last that was counted. */
     struct received ahead;              /* Modulo 2**64. */
+    int peer_ifindex, peer_nsid;        /* Of 'ifindex', as in struct
+                                         * oxdp_device. */
 };
 
 #define POLICING_WARNING                                                    \
@@ -49,8 +54,14 @@ struct netdev_xdp {
  * by which lib/netdev-linux.c knows its own, stays. */
 static struct netdev_class netdev_xdp_class;
 
+/* Tells when devices begin or stop to take redirected frames.  Made for the
+ * first device; of the main thread. */
+static struct oxdp_redirect_watch *watch;
+
 /* Devices whose link is polled (other_config:bond-detect-mode=miimon). */
 static atomic_count n_polled = ATOMIC_COUNT_INIT(0);
+
+static void watch_redirects(void);
 
 static struct netdev_xdp *
 netdev_xdp_cast(const struct netdev *netdev)
@@ -158,14 +169,18 @@ add_difference(struct received *sum, const struct received *a,
 
 void
 dpif_xdp_netdev_count_start(struct netdev *netdev_,
-                            const struct oxdp_progs *progs, int ifindex)
+                            const struct oxdp_progs *progs,
+                            const struct oxdp_device *device)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     struct received kernel, program;
 
+    watch_redirects();
     ovs_mutex_lock(&netdev->mutex);
-    if (netdev->ifindex != ifindex) {
-        netdev->ifindex = ifindex;
+    netdev->peer_ifindex = device->peer_ifindex;
+    netdev->peer_nsid = device->peer_nsid;
+    if (netdev->ifindex != device->ifindex) {
+        netdev->ifindex = device->ifindex;
         memset(&netdev->ahead, 0, sizeof netdev->ahead);
     }
     netdev->progs = progs;
@@ -447,12 +462,102 @@ poll_link(struct netdev_linux *netdev)
     ovs_mutex_unlock(&netdev->mutex);
 }
 
+static void
+watch_redirects(void)
+{
+    static struct ovsthread_once once = OVSTHREAD_ONCE_INITIALIZER;
+
+    if (ovsthread_once_start(&once)) {
+        int error = -oxdp_redirect_watch_open(&watch);
+
+        if (error) {
+            VLOG_INFO("cannot hear when devices stop to take redirected "
+                      "frames (%s)", ovs_strerror(error));
+        }
+        ovsthread_once_done(&once);
+    }
+}
+
+/* What was heard at once. */
+#define MAX_CHANGES 32
+struct changes {
+    struct oxdp_redirect_change list[MAX_CHANGES];
+    size_t n;                           /* Beyond MAX_CHANGES: anybody's. */
+};
+
+static void
+add_change(const struct oxdp_redirect_change *change, void *changes_)
+{
+    struct changes *changes = changes_;
+
+    for (size_t i = 0; i < MIN(changes->n, MAX_CHANGES); i++) {
+        if (!memcmp(&changes->list[i], change, sizeof *change)) {
+            return;
+        }
+    }
+    if (changes->n < MAX_CHANGES) {
+        changes->list[changes->n] = *change;
+    }
+    changes->n++;
+}
+
+static bool
+is_changed(const struct changes *changes, const struct netdev_xdp *netdev)
+{
+    for (size_t i = 0; i < MIN(changes->n, MAX_CHANGES); i++) {
+        const struct oxdp_redirect_change *change = &changes->list[i];
+
+        if (change->ifindex ? change->ifindex == netdev->ifindex
+            : change->peer_ifindex
+            ? (change->peer_ifindex == netdev->peer_ifindex
+               && change->peer_nsid == netdev->peer_nsid)
+            : true) {
+            return true;
+        }
+    }
+    return changes->n > MAX_CHANGES;
+}
+
+/* Makes the datapath look again at devices that may have begun or stopped to
+ * take redirected frames. */
+static void
+follow_redirects(const struct netdev_class *class)
+{
+    struct changes changes = { .n = 0 };
+
+    oxdp_redirect_watch_run(watch, add_change, &changes);
+    if (changes.n) {
+        struct shash devices = SHASH_INITIALIZER(&devices);
+        struct shash_node *node;
+
+        netdev_get_devices(class, &devices);
+        SHASH_FOR_EACH (node, &devices) {
+            struct netdev_xdp *netdev = netdev_xdp_cast(node->data);
+            bool changed;
+
+            ovs_mutex_lock(&netdev->mutex);
+            changed = is_changed(&changes, netdev);
+            ovs_mutex_unlock(&netdev->mutex);
+            if (changed) {
+                netdev_change_seq_changed(&netdev->up.up);
+                poll_immediate_wake();
+            }
+            netdev_close(&netdev->up.up);
+        }
+        shash_destroy(&devices);
+    }
+    poll_fd_wait(oxdp_redirect_watch_fd(watch), POLLIN);
+}
+
 /* lib/netdev-linux.c polls the links of its own classes only, in 'run', which
  * cannot be replaced.  Thus what is due is done here, before waiting. */
 static void
 netdev_xdp_wait(const struct netdev_class *class)
 {
     netdev_linux_class.wait(class);
+    if (watch) {
+        follow_redirects(class);
+    }
     if (atomic_count_get(&n_polled)) {
         struct shash devices = SHASH_INITIALIZER(&devices);
         struct shash_node *node;

@@ -20,6 +20,7 @@
 #include "core/prog.h"
 
 struct netdev;
+struct oxdp_device;
 
 struct dpif_xdp_netdev_config {
     uint64_t seq;                       /* Changes with 'mode'. */
@@ -52,7 +53,7 @@ char *dpif_xdp_netdev_get_error(const struct netdev *);
  * attached to it.  To be called from the main thread: the first after
  * attaching, the second before detaching. */
 void dpif_xdp_netdev_count_start(struct netdev *, const struct oxdp_progs *,
-                                 int ifindex);
+                                 const struct oxdp_device *);
 void dpif_xdp_netdev_count_stop(struct netdev *);
 
 #endif /* ovs/netdev_xdp.h */

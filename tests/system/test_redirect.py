@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames are redirected only to devices that take them: a veth does while its other end has GRO on."""
+import pytest
+
+import lab
+import switch as switches
+import traffic
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath redirects")
+
+
+def is_target(network, device="to-green"):
+    line = next(line for line in network.switch.appctl("xdp/show").splitlines() if f": {device} " in line)
+    return "redirect-target=yes" in line
+
+
+def gro(container, state):
+    container.run("ethtool", "-K", "eth0", "gro", state)
+
+
+def tiers(network):
+    """Where the flows of UDP from red to green run."""
+    return {"xdp" if "dp:xdp" in flow else "engine" for flow in network.switch.dump_flows("-m")
+            if "in_port(to-red)" in flow and "proto=17" in flow}
+
+
+def test_gro_off_and_on_under_traffic(network):
+    """Traffic goes on through the engine, and is redirected again when it can be."""
+    network.switch.flows("br0", "priority=1,in_port=to-red,udp,actions=output:to-green", "priority=0,actions=normal")
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
+        for _ in range(2):
+            stream.flowing()
+            assert is_target(network)
+            gro(network.green, "off")
+            lab.wait_until(lambda: not is_target(network), "the device to be no redirect target")
+            stream.flowing()
+            lab.wait_until(lambda: tiers(network) == {"engine"}, "flows given to the engine")
+            stream.flowing()
+            gro(network.green, "on")
+            lab.wait_until(lambda: is_target(network), "the device to be a redirect target again")
+            lab.wait_until(lambda: tiers(network) == {"xdp"}, "flows back in XDP")
+            stream.flowing()
+    traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+
+
+def test_gro_off_survives_a_lost_carrier(network):
+    """What the container turned off stays off."""
+    gro(network.green, "off")
+    lab.wait_until(lambda: not is_target(network), "the device to be no redirect target")
+    for state in "down", "up":
+        network.green.run("ip", "link", "set", "eth0", state)
+        lab.wait_until(lambda: network.switch.get("interface", "to-green", "link_state") == state, f"link {state}")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    assert "generic-receive-offload: off" in network.green.run("ethtool", "-k", "eth0") and not is_target(network)
+
+
+def test_other_end_in_this_namespace(network, host):
+    """Devices of the host itself: both ends of the wire are heard of."""
+    lab.make_veth("near", host, inside="far")
+    network.switch.add_port("near")
+    lab.wait_until(lambda: is_target(network, "near"), "a redirect target")
+    for state in "off", "on":
+        lab.run("ethtool", "-K", "far", "gro", state)
+        lab.wait_until(lambda: is_target(network, "near") == (state == "on"), f"redirect target with GRO {state}")
