@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports: adding, removing, finding, and following what happens to their
- * devices. */
+/* Ports: adding, removing, finding.  What a port does with its device is in
+ * dpif_xdp_port_open.c and dpif_xdp_port_follow.c. */
 #include <config.h>
 
 #include "dpif_xdp_private.h"
 
 #include <errno.h>
 
-#include "core/redirect.h"
 #include "dpif.h"
 #include "dpif_xdp.h"
+#include "dpif_xdp_port.h"
 #include "hash.h"
-#include "netdev-linux-private.h"
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "netdev_xdp.h"
@@ -22,27 +21,12 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port);
 
-#define MIN_LEND 1
-#define MAX_LEND 512
-#define FEW_FRAMES 16                   /* Less than that is worth a word. */
-
 static odp_port_t choose_port_no(const struct dpif_xdp_dp *,
                                  const char *devname);
 static struct dpif_xdp_port *find_by_name(const struct dpif_xdp_dp *,
                                           const char *devname);
-static int open_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
-static int open_device(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
-static int open_netdev(struct dpif_xdp_port *);
-static void close_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
 static void free_port(struct dpif_xdp_port *);
 static void remove_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
-static void follow_carrier(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
-static void follow_device(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
 static uint32_t
@@ -125,7 +109,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->can_send = netdev_n_txq(netdev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
 
-    error = open_port(dp, port);
+    error = dpif_xdp_port_open(dp, port);
     if (error) {
         free_port(port);
         return error;
@@ -137,7 +121,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     if (error) {
         VLOG_ERR("%s: cannot set promiscuous mode (%s)", devname,
                  ovs_strerror(error));
-        close_port(dp, port);
+        dpif_xdp_port_close(dp, port);
         free_port(port);
         return error;
     }
@@ -197,7 +181,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
     CMAP_FOR_EACH (port, node, &dp->ports) {
         dpif_xdp_poll_port(dp, port);
         if (port->is_device) {
-            follow_device(dp, port);
+            dpif_xdp_port_follow(dp, port);
         }
     }
     ovs_mutex_unlock(&dp->port_mutex);
@@ -371,50 +355,6 @@ find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
     return NULL;
 }
 
-static int
-open_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    int error = (port->is_device ? open_device(dp, port)
-                 : open_netdev(port));
-
-    if (!error) {
-        dpif_xdp_threads_add_port(dp, port);
-        ovs_rwlock_wrlock(&port->tx_rwlock);
-        port->open = true;
-        ovs_rwlock_unlock(&port->tx_rwlock);
-    }
-    return error;
-}
-
-static void
-close_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    ovs_rwlock_wrlock(&port->tx_rwlock);
-    port->open = false;
-    ovs_rwlock_unlock(&port->tx_rwlock);
-
-    if (port->is_device && port->device.ifindex) {
-        oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
-        ovs_mutex_lock(&dp->flow_mutex);
-        dpif_xdp_fastpath_port_closed(dp, port->port_no);
-        ovs_mutex_unlock(&dp->flow_mutex);
-        dpif_xdp_netdev_count_stop(port->netdev);
-        oxdp_progs_detach(dp->progs, port->device.ifindex);
-    }
-    dpif_xdp_threads_remove_port(port);
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        oxdp_sock_close(port->rxqs[i].sock);
-        netdev_rxq_close(port->rxqs[i].rxq);
-    }
-    free(port->rxqs);
-    port->rxqs = NULL;
-    port->n_rxqs = 0;
-
-    oxdp_offloads_restore(port->offloads);
-    port->offloads = NULL;
-    memset(&port->device, 0, sizeof port->device);
-}
-
 static void
 free_port(struct dpif_xdp_port *port)
 {
@@ -431,338 +371,6 @@ remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     cmap_remove(&dp->ports, &port->node, hash_port_no(port->port_no));
     seq_change(dp->port_seq);
-    close_port(dp, port);
+    dpif_xdp_port_close(dp, port);
 }
 
-/* Opens 'n' queues for a port without AF_XDP: taps, tunnels, test devices. */
-static int
-open_netdev(struct dpif_xdp_port *port)
-{
-    struct netdev *netdev = port->netdev;
-    size_t n = netdev_n_rxq(netdev);
-
-    port->rxqs = xcalloc(n, sizeof *port->rxqs);
-    for (size_t i = 0; i < n; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
-        int error = netdev_rxq_open(netdev, &rxq->rxq, i);
-
-        if (error) {
-            VLOG_ERR("%s: cannot receive from the device (%s)",
-                     netdev_get_name(netdev), ovs_strerror(error));
-            while (i-- > 0) {
-                netdev_rxq_close(port->rxqs[i].rxq);
-            }
-            free(port->rxqs);
-            port->rxqs = NULL;
-            return error;
-        }
-        rxq->port = port;
-        rxq->fd = (is_netdev_linux_class(netdev_get_class(netdev))
-                   ? netdev_rxq_linux_cast(rxq->rxq)->fd : -1);
-    }
-    port->n_rxqs = n;
-    return 0;
-}
-
-/* The BPF programs and the packet memory, made for the first device. */
-static int
-prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
-{
-    if (!dp->packets) {
-        int error = dpif_xdp_packets_create(dp->n_frames, &dp->packets);
-
-        if (error == EPERM || error == EACCES) {
-            *errorp = xasprintf("AF_XDP is not permitted: run as root, or "
-                                "with CAP_NET_RAW");
-            return error;
-        } else if (error) {
-            *errorp = xasprintf("cannot create a UMEM of %"PRIu32" frames "
-                                "(%s): lower other_config:xdp-umem-frames or "
-                                "raise the limit on locked memory",
-                                dp->n_frames, ovs_strerror(error));
-            return error;
-        }
-    }
-    if (!dp->progs) {
-        const struct oxdp_progs_config config = {
-            .max_ports = DPIF_XDP_MAX_PORTS,
-            .max_sockets = DPIF_XDP_MAX_SOCKETS,
-            .n_flows = dp->n_fast_flows,
-            .name = dp->name,
-        };
-        int error = -oxdp_progs_load(&config, &dp->progs, errorp);
-
-        if (error) {
-            return error;
-        }
-        if (oxdp_progs_unpinned(dp->progs)) {
-            VLOG_INFO("%s: programs end with this process: %s", dp->name,
-                      oxdp_progs_unpinned(dp->progs));
-        }
-        if (dp->n_fast_flows) {
-            dp->fastpath = dpif_xdp_fastpath_create(dp->progs);
-        }
-    }
-    return 0;
-}
-
-/* How many frames a new socket should keep waiting for packets.  A burst must
- * fit, but what is lent to a quiet socket does not come back: so each port
- * gets a share of what the ports before it left, less what sending needs. */
-static uint32_t
-frames_to_lend(const struct dpif_xdp_dp *dp, uint32_t n_queues)
-{
-    const struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
-    uint32_t n_free = oxdp_umem_n_free(umem);
-    uint32_t reserve = oxdp_umem_n_frames(umem) / 4;
-    uint32_t share = n_free > reserve ? (n_free - reserve) / 16 / n_queues : 0;
-
-    if (share < FEW_FRAMES) {
-        static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 1);
-
-        VLOG_INFO_RL(&rl, "%s: few packet buffers are left for more ports, "
-                     "bursts may be lost: raise other_config:xdp-umem-frames "
-                     "(%"PRIu32" now) to 32 for each port", dp->name,
-                     dp->n_frames);
-    }
-    return MAX(MIN_LEND, MIN(MAX_LEND, share));
-}
-
-/* Why the AF_XDP socket of 'queue' did not open, and what to do about it. */
-static char *
-socket_error(const struct dpif_xdp_port *port, enum oxdp_mode mode,
-             uint32_t queue, int error)
-{
-    const char *name = netdev_get_name(port->netdev);
-
-    switch (error) {
-    case EOPNOTSUPP:
-    case EINVAL:
-        return (mode == OXDP_MODE_NATIVE_ZEROCOPY
-                ? xasprintf("driver '%s' of %s has no zero-copy AF_XDP: set "
-                            "options:xdp-mode to best-effort or native",
-                            port->device.driver, name)
-                : xasprintf("queue %"PRIu32" of %s takes no AF_XDP socket "
-                            "(%s): is it an Ethernet device?", queue, name,
-                            ovs_strerror(error)));
-    case EBUSY:
-        return xasprintf("queue %"PRIu32" of %s has an AF_XDP socket of "
-                         "another program: stop that first", queue, name);
-    case EPERM:
-    case EACCES:
-        return xasprintf("opening AF_XDP sockets is not permitted: run as "
-                         "root, or with CAP_NET_RAW");
-    case EAFNOSUPPORT:
-        return xasprintf("this kernel has no AF_XDP sockets: it needs "
-                         "CONFIG_XDP_SOCKETS");
-    case ENOMEM:
-    case ENOBUFS:
-        return xasprintf("not enough memory for the AF_XDP socket of queue "
-                         "%"PRIu32" of %s", queue, name);
-    case EMFILE:
-    case ENFILE:
-        return xasprintf("no more file descriptors for the AF_XDP socket of "
-                         "queue %"PRIu32" of %s: raise the limit (\"ulimit "
-                         "-n\", LimitNOFILE of systemd)", queue, name);
-    default:
-        return xasprintf("cannot open an AF_XDP socket on queue %"PRIu32" of "
-                         "%s (%s)", queue, name, ovs_strerror(error));
-    }
-}
-
-/* Opens the sockets of 'port' and attaches the program, in one way. */
-static int
-try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-         enum oxdp_mode mode, uint32_t n_queues, char **errorp)
-{
-    struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
-    uint32_t fill = frames_to_lend(dp, n_queues);
-    int fds[DPIF_XDP_MAX_QUEUES];
-    uint32_t q;
-    int error;
-
-    for (q = 0; q < n_queues; q++) {
-        error = oxdp_sock_open(umem, port->device.ifindex,
-                               netdev_get_name(port->netdev), q,
-                               mode == OXDP_MODE_NATIVE_ZEROCOPY, fill,
-                               &port->rxqs[q].sock);
-        if (error) {
-            *errorp = socket_error(port, mode, q, -error);
-            goto error;
-        }
-        port->rxqs[q].port = port;
-        port->rxqs[q].fd = fds[q] = oxdp_sock_fd(port->rxqs[q].sock);
-    }
-    error = oxdp_progs_attach(dp->progs, port->device.ifindex,
-                              mode != OXDP_MODE_GENERIC,
-                              port->device.local_stack,
-                              odp_to_u32(port->port_no), fds, n_queues,
-                              errorp);
-    if (!error) {
-        port->n_rxqs = n_queues;
-        return 0;
-    }
-
-error:
-    while (q-- > 0) {
-        oxdp_sock_close(port->rxqs[q].sock);
-    }
-    memset(port->rxqs, 0, n_queues * sizeof *port->rxqs);
-    return -error;
-}
-
-static int
-open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    const char *name = netdev_get_name(port->netdev);
-    struct dpif_xdp_netdev_config config;
-    enum oxdp_mode first, last, mode;
-    char *text = NULL;
-    uint32_t n_queues;
-    int error;
-
-    dpif_xdp_netdev_get_config(port->netdev, &config);
-    port->config_seq = config.seq;
-    port->change_seq = netdev_get_change_seq(port->netdev);
-
-    error = prepare_kernel_side(dp, &text);
-    if (error) {
-        goto out;
-    }
-    error = -oxdp_device_get(name, &port->device);
-    if (error) {
-        text = xasprintf("cannot ask the kernel about %s: %s", name,
-                         ovs_strerror(error));
-        goto out;
-    }
-    if (port->device.mtu > OXDP_MAX_MTU) {
-        text = xasprintf("MTU %"PRIu32" is too large for XDP: set it to at "
-                         "most %u", port->device.mtu, OXDP_MAX_MTU);
-        error = EINVAL;
-        goto out;
-    }
-    port->local_stack = port->device.local_stack;
-    oxdp_offloads_off(name, &port->offloads);
-
-    n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
-    port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
-    first = (config.mode == OXDP_MODE_BEST_EFFORT
-             ? OXDP_MODE_NATIVE_ZEROCOPY : config.mode);
-    last = (config.mode == OXDP_MODE_BEST_EFFORT
-            ? OXDP_MODE_GENERIC : config.mode);
-    for (mode = first; mode <= last; mode++) {
-        free(text);
-        text = NULL;
-        error = try_mode(dp, port, mode, n_queues, &text);
-        if (error != EOPNOTSUPP && error != EINVAL) {
-            break;
-        }
-    }
-    if (!error) {
-        port->redirects = false;
-        port->native = mode != OXDP_MODE_GENERIC;
-        port->shaped = config.shaped;
-        dpif_xdp_netdev_count_start(port->netdev, dp->progs, &port->device);
-        follow_carrier(dp, port);
-        VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s%s", name,
-                  oxdp_mode_to_string(mode), n_queues,
-                  n_queues == 1 ? "" : "s",
-                  port->redirects ? "" : ", the engine sends");
-    }
-
-out:
-    dpif_xdp_netdev_set_status(port->netdev, error ? "none"
-                               : oxdp_mode_to_string(mode), "xdp", text);
-    if (error) {
-        VLOG_ERR("%s: cannot use the device with XDP: %s", name,
-                 text ? text : ovs_strerror(error));
-        oxdp_offloads_restore(port->offloads);
-        port->offloads = NULL;
-        free(port->rxqs);
-        port->rxqs = NULL;
-        memset(&port->device, 0, sizeof port->device);
-    }
-    free(text);
-    return error;
-}
-
-/* Lets programs send to 'port' while its device has a carrier and takes what
- * is redirected to it, unless they would pass by its queueing discipline. */
-static void
-follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    const char *name = netdev_get_name(port->netdev);
-    uint32_t port_no = odp_to_u32(port->port_no);
-    bool up = netdev_get_carrier(port->netdev);
-    bool wanted = (up && !port->shaped
-                   && (!port->redirects || oxdp_redirect_works(name)));
-    int error;
-
-    if (!port->native || wanted == port->redirects) {
-        return;
-    }
-    if (!wanted) {
-        oxdp_progs_set_output(dp->progs, port_no, 0);
-        port->redirects = false;
-        if (up) {
-            ovs_mutex_lock(&dp->flow_mutex);
-            dpif_xdp_fastpath_port_closed(dp, port->port_no);
-            ovs_mutex_unlock(&dp->flow_mutex);
-        }
-        if (up && !port->shaped) {
-            VLOG_INFO("%s: the device does not take redirected frames any "
-                      "more, the engine sends what goes to this port", name);
-        }
-        return;
-    }
-
-    error = oxdp_redirect_prepare(name);
-    if (!error) {
-        error = oxdp_progs_set_output(dp->progs, port_no,
-                                      port->device.ifindex);
-    }
-    if (error) {
-        VLOG_DBG("%s: the engine sends what goes to this port, programs "
-                 "cannot (%s)", name, ovs_strerror(-error));
-        return;
-    }
-    port->redirects = true;
-    ovs_mutex_lock(&dp->flow_mutex);
-    dpif_xdp_fastpath_settle(dp);
-    dpif_xdp_fastpath_port_opened(dp);
-    ovs_mutex_unlock(&dp->flow_mutex);
-}
-
-/* Opens 'port' anew if its device is another one now, or if its options
- * changed; closes it if the device is gone. */
-static void
-follow_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    uint64_t change_seq = netdev_get_change_seq(port->netdev);
-    struct dpif_xdp_netdev_config config;
-    int ifindex;
-
-    dpif_xdp_netdev_get_config(port->netdev, &config);
-    if (change_seq == port->change_seq && config.seq == port->config_seq) {
-        return;
-    }
-    port->change_seq = change_seq;
-
-    ifindex = netdev_get_ifindex(port->netdev);
-    if (ifindex == port->device.ifindex && config.seq == port->config_seq) {
-        ovs_rwlock_wrlock(&port->tx_rwlock);
-        port->shaped = config.shaped;
-        ovs_rwlock_unlock(&port->tx_rwlock);
-        follow_carrier(dp, port);
-        return;
-    }
-    if (port->device.ifindex) {
-        VLOG_INFO("%s: %s", netdev_get_name(port->netdev),
-                  ifindex > 0 ? "device or options changed, opening again"
-                  : "device is gone, waiting for it to come back");
-        close_port(dp, port);
-    }
-    if (ifindex > 0) {
-        open_port(dp, port);
-    }
-}

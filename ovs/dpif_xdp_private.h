@@ -10,7 +10,7 @@
  *   dpif_xdp_execute.c  a flow's actions
  *   dpif_xdp_output.c   batches per port -> AF_XDP or netdev
  *
- * Control: dpif_xdp.c (class, life cycle), dpif_xdp_port.c, dpif_xdp_flow.c.
+ * Control: dpif_xdp.c (class, life cycle), dpif_xdp_port*.c, dpif_xdp_flow.c.
  *
  * Locks, in the order in which they may be taken:
  *

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the rooms of ports share. */
+#ifndef DPIF_XDP_PORT_H
+#define DPIF_XDP_PORT_H 1
+
+#include "dpif_xdp_private.h"
+
+/* dpif_xdp_port_open.c: everything that lasts while the port has a device.
+ * Opening returns 0 or a positive errno, having said why. */
+int dpif_xdp_port_open(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_port_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* dpif_xdp_port_sock.c: opens an AF_XDP socket in each of 'port->rxqs', which
+ * has room for 'n_queues', and stores their descriptors.  Closes those of the
+ * first 'n'. */
+int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                               enum oxdp_mode, uint32_t n_queues, int fds[],
+                               char **errorp);
+void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
+
+/* dpif_xdp_port_follow.c: what happens to the device. */
+void dpif_xdp_port_follow(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *,
+                                  struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
+#endif /* ovs/dpif_xdp_port.h */

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Following what happens to the devices of ports. */
+#include <config.h>
+
+#include "dpif_xdp_port.h"
+
+#include "core/redirect.h"
+#include "netdev-provider.h"
+#include "netdev_xdp.h"
+#include "openvswitch/vlog.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
+
+/* Opens 'port' anew if its device is another one now, or if its options
+ * changed; closes it if the device is gone. */
+void
+dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    uint64_t change_seq = netdev_get_change_seq(port->netdev);
+    struct dpif_xdp_netdev_config config;
+    int ifindex;
+
+    dpif_xdp_netdev_get_config(port->netdev, &config);
+    if (change_seq == port->change_seq && config.seq == port->config_seq) {
+        return;
+    }
+    port->change_seq = change_seq;
+
+    ifindex = netdev_get_ifindex(port->netdev);
+    if (ifindex == port->device.ifindex && config.seq == port->config_seq) {
+        ovs_rwlock_wrlock(&port->tx_rwlock);
+        port->shaped = config.shaped;
+        ovs_rwlock_unlock(&port->tx_rwlock);
+        dpif_xdp_port_follow_carrier(dp, port);
+        return;
+    }
+    if (port->device.ifindex) {
+        VLOG_INFO("%s: %s", netdev_get_name(port->netdev),
+                  ifindex > 0 ? "device or options changed, opening again"
+                  : "device is gone, waiting for it to come back");
+        dpif_xdp_port_close(dp, port);
+    }
+    if (ifindex > 0) {
+        dpif_xdp_port_open(dp, port);
+    }
+}
+
+/* Lets programs send to 'port' while its device has a carrier and takes what
+ * is redirected to it, unless they would pass by its queueing discipline. */
+void
+dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
+                             struct dpif_xdp_port *port)
+{
+    const char *name = netdev_get_name(port->netdev);
+    uint32_t port_no = odp_to_u32(port->port_no);
+    bool up = netdev_get_carrier(port->netdev);
+    bool wanted = (up && !port->shaped
+                   && (!port->redirects || oxdp_redirect_works(name)));
+    int error;
+
+    if (!port->native || wanted == port->redirects) {
+        return;
+    }
+    if (!wanted) {
+        oxdp_progs_set_output(dp->progs, port_no, 0);
+        port->redirects = false;
+        if (up) {
+            ovs_mutex_lock(&dp->flow_mutex);
+            dpif_xdp_fastpath_port_closed(dp, port->port_no);
+            ovs_mutex_unlock(&dp->flow_mutex);
+        }
+        if (up && !port->shaped) {
+            VLOG_INFO("%s: the device does not take redirected frames any "
+                      "more, the engine sends what goes to this port", name);
+        }
+        return;
+    }
+
+    error = oxdp_redirect_prepare(name);
+    if (!error) {
+        error = oxdp_progs_set_output(dp->progs, port_no,
+                                      port->device.ifindex);
+    }
+    if (error) {
+        VLOG_DBG("%s: the engine sends what goes to this port, programs "
+                 "cannot (%s)", name, ovs_strerror(-error));
+        return;
+    }
+    port->redirects = true;
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_settle(dp);
+    dpif_xdp_fastpath_port_opened(dp);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
