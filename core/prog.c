@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/pin.h"
+#include "core/tcx.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
 static void pin(struct oxdp_progs *, const char *name);
@@ -58,6 +59,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
             oxdp_progs_detach(progs, progs->attachments[i].ifindex);
         }
     }
+    oxdp_tcx_close(progs);
     oxdp_pins_close(progs->pins);
     free(progs->unpinned);
     if (progs->prog_fd >= 0) {

@@ -15,9 +15,8 @@
 #include "core/device.h"
 #include "core/pin.h"
 
-static void link_name(int ifindex, char name[32]);
+static void detach_link(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
-static void clear_port(struct oxdp_progs *progs, struct oxdp_attachment *at);
 static int attach_error(int ifindex, bool native, int err, char **ret_error);
 
 static const char *const mode_names[] = {
@@ -31,46 +30,25 @@ static const char *const mode_names[] = {
 int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
                       const int sock_fds[], uint32_t n_queues, char **ret_error)
 {
+    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
     struct oxdp_attachment *at;
     char name[32];
     int err;
 
-    if (oxdp_progs_find(progs, ifindex)) {
-        return oxdp_fail(-EBUSY, ret_error, "the device is already a port of this datapath");
+    if (!n_queues) {
+        return oxdp_fail(-EINVAL, ret_error, "XDP needs at least one AF_XDP socket");
     }
-    for (at = progs->attachments; at < progs->attachments + progs->max_ports && at->ifindex; at++) {
-        continue;
-    }
-    if (at == progs->attachments + progs->max_ports) {
-        return oxdp_fail(-ENOSPC, ret_error, "the datapath has its maximum of %u ports", progs->max_ports);
-    }
-
-    *at = (struct oxdp_attachment) {
-        .ifindex = ifindex,
-        .link_fd = -1,
-        .port = {
-            .ifindex = ifindex,
-            .port_no = port_no,
-            .n_queues = n_queues,
-            .local_stack = local_stack,
-            .counter_slot = at - progs->attachments + 1,
-        },
-    };
-    err = set_port(progs, at, sock_fds);
+    err = oxdp_attachment_new(progs, ifindex, port_no, local_stack, sock_fds, n_queues, &at, ret_error);
     if (err) {
-        memset(at, 0, sizeof *at);
-        return oxdp_fail(err, ret_error, "cannot write the port into the datapath's tables: %s", strerror(-err));
+        return err;
     }
-
-    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
-
     at->link_fd = bpf_link_create(progs->prog_fd, ifindex, BPF_XDP, &opts);
     if (at->link_fd < 0) {
         err = attach_error(ifindex, native, at->link_fd, ret_error);
-        clear_port(progs, at);
+        oxdp_attachment_free(progs, at);
         return err;
     }
-    link_name(ifindex, name);
+    snprintf(name, sizeof name, "link-%d", ifindex);
     oxdp_pins_add(progs->pins, name, at->link_fd);
     return 0;
 }
@@ -78,14 +56,26 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
 {
     struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
-    char name[32];
 
     if (at) {
-        link_name(ifindex, name);
+        detach_link(progs, "link", at->link_fd, ifindex);
+        detach_link(progs, "tcx", at->tcx_fd, ifindex);
+        if (at->clsact) {
+            oxdp_tcx_detach_filter(at);
+        }
+        oxdp_attachment_free(progs, at);
+    }
+}
+
+static void detach_link(struct oxdp_progs *progs, const char *hook, int fd, int ifindex)
+{
+    char name[32];
+
+    if (fd >= 0) {
+        snprintf(name, sizeof name, "%s-%d", hook, ifindex);
         oxdp_pins_remove(progs->pins, name);
-        bpf_link_detach(at->link_fd);
-        close(at->link_fd);
-        clear_port(progs, at);
+        bpf_link_detach(fd);
+        close(fd);
     }
 }
 
@@ -128,9 +118,41 @@ bool oxdp_mode_from_string(const char *s, enum oxdp_mode *ret_mode)
     return false;
 }
 
-static void link_name(int ifindex, char name[32])
+int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool local_stack,
+                        const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error)
 {
-    snprintf(name, 32, "link-%d", ifindex);
+    struct oxdp_attachment *at;
+    int err;
+
+    if (oxdp_progs_find(progs, ifindex)) {
+        return oxdp_fail(-EBUSY, ret_error, "the device is already a port of this datapath");
+    }
+    for (at = progs->attachments; at < progs->attachments + progs->max_ports && at->ifindex; at++) {
+        continue;
+    }
+    if (at == progs->attachments + progs->max_ports) {
+        return oxdp_fail(-ENOSPC, ret_error, "the datapath has its maximum of %u ports", progs->max_ports);
+    }
+
+    *at = (struct oxdp_attachment) {
+        .ifindex = ifindex,
+        .link_fd = -1,
+        .tcx_fd = -1,
+        .port = {
+            .ifindex = ifindex,
+            .port_no = port_no,
+            .n_queues = n_queues,
+            .local_stack = local_stack,
+            .counter_slot = at - progs->attachments + 1,
+        },
+    };
+    err = set_port(progs, at, sock_fds);
+    if (err) {
+        oxdp_attachment_free(progs, at);
+        return oxdp_fail(err, ret_error, "cannot write the port into the datapath's tables: %s", strerror(-err));
+    }
+    *ret_at = at;
+    return 0;
 }
 
 struct oxdp_attachment *oxdp_progs_find(const struct oxdp_progs *progs, int ifindex)
@@ -164,9 +186,10 @@ static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const 
     const struct xdp_bpf *skel = progs->maps;
     struct bpf_port *port = &at->port;
     uint32_t direct = port->ifindex & (progs->n_direct - 1);
-    int err = port->n_queues ? reserve_sockets(progs, port->n_queues, &port->first_socket) : -EINVAL;
+    int err = port->n_queues ? reserve_sockets(progs, port->n_queues, &port->first_socket) : 0;
 
     if (err) {
+        port->n_queues = 0;
         return err;
     }
     err = oxdp_counters_take_slot(progs, port->counter_slot);
@@ -185,13 +208,10 @@ static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const 
             progs->direct[direct] = port->ifindex;
         }
     }
-    if (err) {
-        clear_port(progs, at);
-    }
     return err;
 }
 
-static void clear_port(struct oxdp_progs *progs, struct oxdp_attachment *at)
+void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     const struct xdp_bpf *skel = progs->maps;
     const struct bpf_port *port = &at->port;

@@ -9,6 +9,7 @@
 #include "dp/capability.h"
 #include "dp/table.h"
 
+struct oxdp_tcx;
 struct bpf_map;
 struct bpf_object;
 struct oxdp_pins;
@@ -16,7 +17,9 @@ struct xdp_bpf;
 
 struct oxdp_attachment {
     int ifindex;                /* 0: free. */
-    int link_fd;
+    int link_fd;                /* XDP, or -1. */
+    int tcx_fd;                 /* tcx, or -1. */
+    uint32_t clsact;            /* Where a filter does what a tcx link would: enum bpf_tc_attach_point, or 0. */
     bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
     struct bpf_port port;
 };
@@ -30,6 +33,8 @@ struct oxdp_progs {
     int n_cpus;
     struct dp_tables memory;            /* The maps of the flow tables. */
     struct oxdp_table *table;           /* NULL: no flow tables. */
+
+    struct oxdp_tcx *tcx;               /* core/tcx.c; NULL: no port has tcx. */
 
     /* Ports. */
     uint32_t n_direct;                  /* Entries of the map 'ports': a power of two. */
@@ -72,6 +77,15 @@ int oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t su
 int oxdp_counters_take_slot(struct oxdp_progs *progs, uint32_t slot);
 
 struct oxdp_attachment *oxdp_progs_find(const struct oxdp_progs *progs, int ifindex);
+
+/* A new port for device 'ifindex', in the programs' tables; nothing is attached yet.  'sock_fds' as in
+ * oxdp_progs_attach().  0, or a negative errno with a sentence in '*ret_error'. */
+int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool local_stack,
+                        const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error);
+void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
+/* Takes away the filter of 'at' (core/tcx.c). */
+void oxdp_tcx_detach_filter(const struct oxdp_attachment *at);
 
 /* Returns 'err' with the sentence in '*ret_error'. */
 int oxdp_fail(int err, char **ret_error, const char *format, ...) __attribute__((format(printf, 3, 4)));

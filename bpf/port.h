@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The ports of the datapath and what is counted of each, as every hook's program sees them.  Include dp/pipeline.h
+ * with a seam first. */
+#ifndef BPF_PORT_H
+#define BPF_PORT_H 1
+
+#include "bpf/maps.h"
+
+/* Set before load: size of 'ports' less one; whether there are flow tables. */
+const volatile __u32 ports_mask;
+const volatile __u8 fast_path;
+
+/* core/prog_maps.c sets the sizes of all maps before load. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct bpf_port);
+} ports SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct bpf_port);
+} ports_overflow SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct bpf_counters);
+} counters SEC(".maps");
+
+static __always_inline const struct bpf_port *port_lookup(__u32 ifindex)
+{
+    __u32 i = ifindex & ports_mask;
+    const struct bpf_port *port = bpf_map_lookup_elem(&ports, &i);
+
+    if (port && port->ifindex == ifindex) {
+        return port;
+    }
+    return bpf_map_lookup_elem(&ports_overflow, &ifindex);
+}
+
+/* What 'run' says when the fast path is off. */
+static __always_inline void run_off(struct dp_run *run)
+{
+    run->reason = DP_REASON_NO_PROGRAM;
+    run->passes = 0;
+    run->flow = DP_NO_FLOW;
+    run->walked.masks = 0;
+}
+
+/* 'run' is complete if run->passes is not 0, else only 'reason', 'flow' and 'generation' mean something. */
+static __always_inline void fill_record(struct dp_record *record, const struct bpf_port *port,
+                                        const struct dp_run *run)
+{
+    record->in_port = port->port_no;
+    record->reason = run->reason;
+    record->passes = run->passes;
+    record->flow = run->flow;
+    record->generation = run->flow != DP_NO_FLOW ? run->generation : 0;
+    if (run->passes) {
+        record->recirc_id = run->key.recirc_id;
+        record->dp_hash = run->key.dp_hash;
+        record->skb_priority = run->key.skb_priority;
+        record->skb_mark = run->key.skb_mark;
+    } else {
+        record->recirc_id = 0;
+        record->dp_hash = 0;
+        record->skb_priority = 0;
+        record->skb_mark = 0;
+    }
+}
+
+static __always_inline void count(__u32 slot, enum dp_counter counter, __u32 length)
+{
+    struct bpf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+
+    if (c) {
+        c->n[counter]++;
+        c->n[DP_COUNTER_RX_BYTES] += length;
+    }
+}
+
+/* As count(), and what the lookups of the frame cost. */
+static __always_inline void count_run(__u32 slot, enum dp_counter counter, const struct dp_run *run,
+                                      __u32 length)
+{
+    struct bpf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+
+    if (c) {
+        c->n[counter]++;
+        c->n[DP_COUNTER_RX_BYTES] += length;
+        if (run->passes) {
+            c->n[DP_COUNTER_RECIRCULATED] += run->passes < DP_MAX_PASSES ? run->passes : DP_MAX_PASSES - 1;
+        }
+        if (run->walked.masks) {
+            c->n[DP_COUNTER_MASK_HIT] += run->walked.hits;
+            c->n[DP_COUNTER_MASKS_WALKED] += run->walked.masks;
+        }
+    }
+}
+
+static __always_inline enum dp_counter counter_of_reason(__u32 reason)
+{
+    return reason == DP_REASON_MISS ? DP_COUNTER_UP_MISS
+        : reason == DP_REASON_ENGINE ? DP_COUNTER_UP_ENGINE
+        : reason == DP_REASON_PARSE ? DP_COUNTER_UP_PARSE
+        : reason == DP_REASON_CHECKSUM ? DP_COUNTER_UP_CHECKSUM
+        : DP_COUNTER_UP_OFF;
+}
+
+#endif /* bpf/port.h */

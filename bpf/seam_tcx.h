@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The seam for tcx: packets of the network stack, which differ from plain frames (dp/seam_native.h has the contracts,
+ * dp/seam_raw.h what plain frames do):
+ *
+ *   - the outer VLAN tag stands beside the bytes;
+ *   - only the first bytes are in reach: the rest lies in pages, until it is asked for;
+ *   - a transport checksum may be left to a device (CHECKSUM_PARTIAL), then its field has the sum of the pseudo header;
+ *     or the sum of the whole packet stands beside it (CHECKSUM_COMPLETE).  The kernel's helpers know which;
+ *   - it may be larger than any frame, to be segmented at the end of its way (GSO).
+ */
+#ifndef BPF_SEAM_TCX_H
+#define BPF_SEAM_TCX_H 1
+
+#define dp_ctx __sk_buff
+
+#include "bpf/tables.h"
+#include "dp/checksum.h"
+#include "dp/frame.h"
+
+#define DP_TAG_FAILED (-1)
+
+/* Where dp_at() notes that it missed: scratch room of the hook, which the program clears at its start. */
+#define DP_MISSED cb[0]
+
+/* All headers that are parsed lie in this. */
+#define DP_PULL_LEN 1088
+
+DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->len; }
+
+DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
+{
+    __u8 *p = (__u8 *) (long) ctx->data + ofs;
+
+    DP_OPAQUE(p);
+    if (p + len <= (__u8 *) (long) ctx->data_end) {
+        return p;
+    }
+    if (ofs + len <= ctx->len) {
+        ctx->DP_MISSED = 1;
+    }
+    return 0;
+}
+
+DP_INLINE int dp_missed(struct dp_ctx *ctx)
+{
+    __u32 missed = ctx->DP_MISSED;
+
+    if (missed) {
+        ctx->DP_MISSED = 0;
+    }
+    return missed;
+}
+
+DP_INLINE int dp_pull(struct dp_ctx *ctx)
+{
+    return bpf_skb_pull_data(ctx, ctx->len < DP_PULL_LEN ? ctx->len : DP_PULL_LEN);
+}
+
+DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
+DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_coarse_ns(); }
+DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
+
+/* No operation that needs these runs here (bpf/tcx.bpf.c): the kernel could not segment the packet afterwards. */
+DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return -1; }
+DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return -1; }
+
+/* Tags need no room, and the kernel finds memory for what it moves. */
+DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return 1; }
+
+DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx)
+{
+    union {
+        struct { dp_be16 tpid, tci; } tag;
+        __u32 raw;
+    } u;
+
+    if (DP_LIKELY(!ctx->vlan_present)) {
+        return 0;
+    }
+    u.tag.tpid.raw = ctx->vlan_proto;
+    u.tag.tci = dp_htons(ctx->vlan_tci);
+    return u.raw;
+}
+
+DP_INLINE int dp_tag_push(struct dp_ctx *ctx, dp_be16 tpid, dp_be16 tci)
+{
+    __u32 len = ctx->len;
+
+    return bpf_skb_vlan_push(ctx, tpid.raw, dp_ntohs(tci)) ? DP_TAG_FAILED : (int) (ctx->len - len);
+}
+
+DP_INLINE int dp_tag_pop(struct dp_ctx *ctx)
+{
+    __u32 len = ctx->len;
+
+    return bpf_skb_vlan_pop(ctx) ? DP_TAG_FAILED : (int) (ctx->len - len);
+}
+
+/* As the kernel wants it: 32 bits. */
+DP_INLINE __u32 dp_csum_fold32(__u64 sum)
+{
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    return (sum & 0xffffffff) + (sum >> 32);
+}
+
+DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, __u32 flags)
+{
+    bpf_l4_csum_replace(ctx, ofs, 0, dp_csum_fold32(changes),
+                        (flags & DP_CSUM_PSEUDO ? BPF_F_PSEUDO_HDR : 0)
+                        | (flags & DP_CSUM_UDP ? BPF_F_MARK_MANGLED_0 : 0));
+}
+
+/* When addresses change, bpf_l4_csum_replace() takes for granted that a checksum of the network header makes up for
+ * them.  IPv6 has none: dp_set_ip6_address() calls both, which is right whether there is a transport checksum or
+ * not. */
+DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes)
+{
+    bpf_csum_update(ctx, dp_csum_fold32(changes));
+}
+
+#endif /* bpf/seam_tcx.h */

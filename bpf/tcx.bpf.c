@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* tcx on a port: runs each packet of the network stack through the flow tables, whole as its socket made it.  Those
+ * that the engine must see leave through a veth pair without offloads, so that the kernel makes plain frames of them;
+ * at its other end oxdp_upcall() hands these to an AF_XDP socket, just as bpf/xdp.bpf.c does.
+ *
+ *     port -> oxdp_tcx() -> other port
+ *                 \
+ *                  +-> [ upcall pair ] -> oxdp_upcall() -> AF_XDP socket
+ *
+ * The record of dp/record.h travels in the frame, behind the addresses, where segmentation copies it to each frame:
+ *
+ *     dst src [VLAN tag] UPCALL_ETH_TYPE pad record | type payload ...
+ *
+ * The tag stands there if it stood beside the packet: the pair's device puts it into the frame. */
+#include "bpf/seam_tcx.h"
+#include "dp/pipeline.h"
+
+#include <linux/pkt_cls.h>
+
+/* Labels and truncation would spoil what is segmented later, SCTP's checksum and neighbour options may be anyone's
+ * guess until then, meters are the engine's. */
+#define OP_BIT(NAME) (1ull << DP_OP_##NAME)
+#define DP_OPS_HERE (DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(SET_MPLS)  \
+                                               | OP_BIT(SET_SCTP) | OP_BIT(SET_ND_EXT) | OP_BIT(TRUNC)  \
+                                               | OP_BIT(METER)))
+#include "bpf/capability.h"
+#include "bpf/port.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define TCX_NEXT TC_ACT_UNSPEC          /* The same number, also for clsact. */
+#define MAX_IP_LEN 65535
+#define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments. */
+#define ADDRESSES_LEN 12
+
+struct upcall_header {
+    dp_be16 eth_type;
+    __u16 pad;
+    struct dp_record record;
+};
+
+/* Set before load: the near end of the upcall pair, and the longest packet that it takes. */
+const volatile __u32 upcall_ifindex;
+const volatile __u32 upcall_max_len;
+
+/* core/tcx.c sets the sizes before load. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct bpf_skb_output);
+} skb_outputs SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_XSKMAP);
+    __uint(max_entries, BPF_MAX_UPCALL_QUEUES);
+    __type(key, __u32);
+    __type(value, __u32);
+} upcall_sockets SEC(".maps");
+
+static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                  __u32 length);
+static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                   __u32 length);
+
+SEC("tc")
+int oxdp_tcx(struct __sk_buff *ctx)
+{
+    const struct bpf_port *port = port_lookup(ctx->ifindex);
+    __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
+    struct dp_run run;
+
+    if (!port) {
+        return TCX_NEXT;
+    }
+    if (!fast_path) {
+        run_off(&run);
+        return hand_up(ctx, port, &run, length);
+    }
+    if (ctx->len > MAX_IP_LEN) {
+        /* The length in its IP header is 0 (BIG TCP), that in the headers of its segments will not be. */
+        run_off(&run);
+        run.reason = DP_REASON_PARSE;
+        return hand_up(ctx, port, &run, length);
+    }
+    ctx->DP_MISSED = 0;
+    run.local_stack = 0;
+    switch (dp_pipeline(ctx, port->port_no, &run)) {
+    case DP_VERDICT_OUTPUT:
+        return output(ctx, port, &run, length);
+    case DP_VERDICT_DROP:
+        count_run(port->counter_slot, DP_COUNTER_DROPPED, &run, length);
+        return TC_ACT_SHOT;
+    default:
+        return hand_up(ctx, port, &run, length);
+    }
+}
+
+static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                  __u32 length)
+{
+    const struct bpf_skb_output *out = bpf_map_lookup_elem(&skb_outputs, &run->port);
+
+    if (!out || !out->ifindex) {
+        count_run(port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
+        return TC_ACT_SHOT;
+    }
+    if (run->key.skb_mark) {
+        ctx->mark = run->key.skb_mark;
+    }
+    if (run->key.skb_priority) {
+        ctx->priority = run->key.skb_priority;
+    }
+    count_run(port->counter_slot, DP_COUNTER_FORWARDED, run, length);
+    return bpf_redirect(out->ifindex, out->flags);
+}
+
+static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                   __u32 length)
+{
+    struct upcall_header *header;
+    __u8 *eth;
+
+    if (!ctx->gso_segs && length > upcall_max_len) {
+        count(port->counter_slot, DP_COUNTER_TOO_LONG, length);
+        return TC_ACT_SHOT;
+    }
+    if (bpf_skb_change_head(ctx, sizeof *header, 0)) {
+        count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        return TC_ACT_SHOT;
+    }
+    eth = (__u8 *) (long) ctx->data;
+    header = (struct upcall_header *) (eth + ADDRESSES_LEN);
+    if ((void *) (header + 1) > (void *) (long) ctx->data_end) {
+        count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        return TC_ACT_SHOT;
+    }
+    dp_store64(eth, dp_load64(eth + sizeof *header));
+    dp_store32(eth + 8, dp_load32(eth + sizeof *header + 8));
+    header->eth_type = dp_htons(UPCALL_ETH_TYPE);
+    header->pad = 0;
+    fill_record(&header->record, port, run);
+    count_run(port->counter_slot, counter_of_reason(run->reason), run, length);
+    return bpf_redirect(upcall_ifindex, 0);
+}
+
+/* At the far end of the pair.  Moves the addresses, and the tag, over the header's place, and the record before
+ * them. */
+SEC("xdp")
+int oxdp_upcall(struct xdp_md *ctx)
+{
+    __u8 *eth = (__u8 *) (long) ctx->data;
+    __u8 *end = (__u8 *) (long) ctx->data_end;
+    struct upcall_header header;
+    __u32 head[4];
+
+    if (eth + ADDRESSES_LEN + DP_VLAN_LEN + sizeof header > end) {
+        return XDP_PASS;                /* Not ours: nobody listens at this device. */
+    }
+    __builtin_memcpy(head, eth, sizeof head);
+    if (DP_BE16_IS(dp_load_be16(eth + ADDRESSES_LEN), UPCALL_ETH_TYPE)) {
+        __builtin_memcpy(&header, eth + ADDRESSES_LEN, sizeof header);
+        eth += sizeof header;
+    } else {
+        __builtin_memcpy(&header, eth + ADDRESSES_LEN + DP_VLAN_LEN, sizeof header);
+        if (!DP_BE16_IS(header.eth_type, UPCALL_ETH_TYPE)) {
+            return XDP_PASS;
+        }
+        eth += sizeof header;
+        dp_store32(eth + ADDRESSES_LEN, head[3]);
+    }
+    dp_store32(eth, head[0]);
+    dp_store32(eth + 4, head[1]);
+    dp_store32(eth + 8, head[2]);
+    __builtin_memcpy(eth - sizeof header.record, &header.record, sizeof header.record);
+    if (bpf_xdp_adjust_head(ctx, sizeof header - sizeof header.record)) {
+        return XDP_DROP;
+    }
+    return bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP);
+}

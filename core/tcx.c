@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/tcx.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/capability.h"
+#include "core/ethtool.h"
+#include "core/netlink.h"
+#include "core/pin.h"
+#include "core/prog_private.h"
+#include "core/veth.h"
+
+/* After core/prog_private.h, which has the types of the maps. */
+#include "bpf/tcx.skel.h"
+
+#define UPCALL_HEADER_LEN 36u           /* struct upcall_header of bpf/tcx.bpf.c. */
+#define UPCALL_MTU (OXDP_MAX_TCX_MTU + UPCALL_HEADER_LEN)
+#define UPCALL_MAX_LEN (OXDP_MAX_TCX_MTU + 18)  /* Ethernet header and one tag. */
+
+/* linux/bpf.h of Linux 6.6 and newer. */
+#define ATTACH_TCX_INGRESS 46
+#define ATTACH_TCX_EGRESS 47
+
+/* Where clsact has our filter: behind those of others, and found again by these numbers. */
+#define FILTER_HANDLE 1
+#define FILTER_PRIORITY 0xc0de
+
+struct oxdp_tcx {
+    struct tcx_bpf *skel;
+    struct dp_capability capability;
+    bool *can_output;                   /* 'max_ports'. */
+    char near[IF_NAMESIZE], far[IF_NAMESIZE];
+    bool has_pair;
+    int upcall_link_fd;                 /* -1: none. */
+};
+
+/* What a device would leave to be done later, which the kernel then does before. */
+static const char *const unfinished[] = {
+    "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
+    "tx-scatter-gather", "tx-scatter-gather-fraglist", "tx-generic-segmentation", "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation", "tx-fcoe-segmentation",
+    "tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation",
+    "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gso-partial", "tx-tunnel-remcsum-segmentation",
+    "tx-sctp-segmentation", "tx-esp-segmentation", "tx-udp-segmentation", "tx-gso-list", "tx-gso-robust",
+    "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
+};
+
+static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
+static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
+static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
+
+int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues, char **ret_error)
+{
+    struct oxdp_tcx *tcx;
+    int err;
+
+    if (progs->tcx) {
+        return 0;
+    }
+    tcx = calloc(1, sizeof *tcx);
+    if (tcx) {
+        tcx->can_output = calloc(progs->max_ports, sizeof *tcx->can_output);
+    }
+    if (!tcx || !tcx->can_output) {
+        free(tcx);
+        return oxdp_fail(-ENOMEM, ret_error, "not enough memory to load the tcx program");
+    }
+    tcx->upcall_link_fd = -1;
+    progs->tcx = tcx;
+    err = make_pair(tcx, name, n_queues, ret_error);
+    err = err ? err : load(progs, tcx, ret_error);
+    err = err ? err : attach_upcall(progs, tcx, ret_error);
+    if (err) {
+        oxdp_tcx_close(progs);
+    }
+    return err;
+}
+
+void oxdp_tcx_close(struct oxdp_progs *progs)
+{
+    struct oxdp_tcx *tcx = progs->tcx;
+
+    if (tcx) {
+        oxdp_pins_remove(progs->pins, "upcall");
+        if (tcx->upcall_link_fd >= 0) {
+            close(tcx->upcall_link_fd);
+        }
+        if (tcx->has_pair) {
+            oxdp_veth_delete(tcx->near);
+        }
+        tcx_bpf__destroy(tcx->skel);
+        free(tcx->can_output);
+        free(tcx);
+        progs->tcx = NULL;
+    }
+}
+
+const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs)
+{
+    return progs->tcx->far;
+}
+
+int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd)
+{
+    return bpf_map_update_elem(bpf_map__fd(progs->tcx->skel->maps.upcall_sockets), &queue, &sock_fd, BPF_ANY);
+}
+
+const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs)
+{
+    static const struct dp_capability none;
+
+    return progs->tcx ? &progs->tcx->capability : &none;
+}
+
+int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex, bool to_host)
+{
+    const struct bpf_skb_output out = { .ifindex = ifindex, .flags = to_host ? BPF_F_INGRESS : 0 };
+    struct oxdp_tcx *tcx = progs->tcx;
+    int err;
+
+    if (!tcx) {
+        return ifindex ? -ENOENT : 0;
+    }
+    if (port_no >= progs->max_ports) {
+        return -ERANGE;
+    }
+    err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, &out, BPF_ANY);
+    tcx->can_output[port_no] = ifindex && !err;
+    return err;
+}
+
+bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    return progs->tcx && port_no < progs->max_ports && progs->tcx->can_output[port_no];
+}
+
+/* A link if the kernel has tcx (6.6); else a clsact filter, which stays when its maker dies, as a pinned link does. */
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, enum oxdp_tcx_side side)
+{
+    int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
+    enum bpf_attach_type type = side == OXDP_TCX_EGRESS ? ATTACH_TCX_EGRESS : ATTACH_TCX_INGRESS;
+    LIBBPF_OPTS(bpf_link_create_opts, link);
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex,
+                .attach_point = side == OXDP_TCX_EGRESS ? BPF_TC_EGRESS : BPF_TC_INGRESS);
+    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY, .prog_fd = prog_fd,
+                .flags = BPF_TC_F_REPLACE);
+    char name[32];
+    int err;
+
+    at->tcx_fd = bpf_link_create(prog_fd, at->ifindex, type, &link);
+    if (at->tcx_fd >= 0) {
+        snprintf(name, sizeof name, "tcx-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, at->tcx_fd);
+        return 0;
+    }
+    if (at->tcx_fd != -EINVAL) {
+        return at->tcx_fd;
+    }
+    err = bpf_tc_hook_create(&hook);
+    if (!err || err == -EEXIST) {
+        err = bpf_tc_attach(&hook, &filter);
+    }
+    at->clsact = err ? 0 : hook.attach_point;
+    return err;
+}
+
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, enum oxdp_tcx_side side, uint32_t port_no,
+                    char **ret_error)
+{
+    struct oxdp_attachment *at;
+    int err = oxdp_attachment_new(progs, ifindex, port_no, false, NULL, 0, &at, ret_error);
+
+    if (!err) {
+        err = attach(progs, at, side);
+        if (err) {
+            oxdp_attachment_free(progs, at);
+            return oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
+        }
+    }
+    return err;
+}
+
+void oxdp_tcx_detach_filter(const struct oxdp_attachment *at)
+{
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = at->clsact);
+    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
+
+    bpf_tc_detach(&hook, &filter);
+}
+
+/* A pair of these names that a dead process left is ours. */
+static bool is_our_pair(const char *near, const char *far)
+{
+    struct oxdp_link link;
+
+    return !oxdp_link_get(near, &link) && !strcmp(link.kind, "veth") && link.peer_nsid < 0
+        && link.peer_ifindex == (int) if_nametoindex(far);
+}
+
+static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error)
+{
+    struct oxdp_features changed;
+    int err, fd;
+
+    snprintf(tcx->near, sizeof tcx->near, "%.12s-up", name);
+    snprintf(tcx->far, sizeof tcx->far, "%.12s-in", name);
+    if (is_our_pair(tcx->near, tcx->far)) {
+        oxdp_veth_delete(tcx->near);
+    }
+    err = oxdp_veth_create(tcx->near, tcx->far, n_queues, UPCALL_MTU);
+    if (err == -EEXIST) {
+        return oxdp_fail(err, ret_error, "there is a device %s or %s already, a name that this datapath needs for "
+                         "itself: rename it", tcx->near, tcx->far);
+    }
+    if (err) {
+        return oxdp_fail(err, ret_error, "cannot make the veth pair %s and %s: %s", tcx->near, tcx->far,
+                         strerror(-err));
+    }
+    tcx->has_pair = true;
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    err = fd < 0 ? -errno : oxdp_ethtool_features_switch(fd, tcx->near, unfinished, false, &changed);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return err ? oxdp_fail(err, ret_error, "cannot turn off the offloads of %s: %s", tcx->near, strerror(-err)) : 0;
+}
+
+static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
+{
+    char *refusal = NULL;
+    const char *heard;
+    int err;
+
+    oxdp_libbpf_listen();
+    tcx->skel = tcx_bpf__open();
+    err = tcx->skel ? oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal) : -errno;
+    if (!err) {
+        tcx->skel->rodata->ports_mask = progs->n_direct - 1;
+        tcx->skel->rodata->fast_path = progs->table != NULL;
+        tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
+        tcx->skel->rodata->upcall_max_len = UPCALL_MAX_LEN;
+        bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);
+        err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
+    }
+    err = err ? err : tcx_bpf__load(tcx->skel);
+    heard = oxdp_libbpf_heard();
+    if (refusal) {
+        *ret_error = refusal;
+        return err;
+    }
+    return err ? oxdp_fail(err, ret_error, "the tcx program does not load (%s)%s%s%s", strerror(-err),
+                           err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
+                           heard[0] ? "; libbpf says: " : "", heard) : 0;
+}
+
+static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
+{
+    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = XDP_FLAGS_DRV_MODE);
+    int err;
+
+    tcx->upcall_link_fd = bpf_link_create(bpf_program__fd(tcx->skel->progs.oxdp_upcall), if_nametoindex(tcx->far),
+                                          BPF_XDP, &opts);
+    err = tcx->upcall_link_fd < 0 ? tcx->upcall_link_fd : oxdp_veth_up(tcx->near, tcx->far);
+    if (err) {
+        return oxdp_fail(err, ret_error, "cannot use %s: %s", tcx->far, strerror(-err));
+    }
+    /* The programs of pinned links hold their maps. */
+    oxdp_pins_add(progs->pins, "upcall", tcx->upcall_link_fd);
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tcx tier of a datapath: programs that run the flow tables on packets of the network stack, and the veth pair
+ * through which they hand packets to the engine.
+ *
+ * Control only, called from one thread at a time, as core/prog.h. */
+#ifndef OXDP_TCX_H
+#define OXDP_TCX_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dp_capability;
+struct oxdp_progs;
+
+/* Largest MTU of a port with tcx: the upcall pair's frames have the record in them, too. */
+#define OXDP_MAX_TCX_MTU 3450u
+
+/* Loads the programs of 'progs', makes the upcall pair, sets it up; 'n_queues' are its queues.  Nothing if that was
+ * done.  'name' is the datapath's.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
+int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues, char **ret_error);
+void oxdp_tcx_close(struct oxdp_progs *progs);
+
+/* The device at which upcalls arrive, and its AF_XDP sockets. */
+const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs);
+int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd);
+
+/* Where on a device: what arrives from outside, or what the host sends. */
+enum oxdp_tcx_side { OXDP_TCX_INGRESS, OXDP_TCX_EGRESS };
+
+/* Attaches the program to 'ifindex', whose packets then belong to datapath port 'port_no'.  oxdp_progs_detach() takes
+ * it back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, enum oxdp_tcx_side side, uint32_t port_no,
+                    char **ret_error);
+
+/* Lets programs send packets to port 'port_no' through device 'ifindex' (0: no more): out of it or, 'to_host', into
+ * the host as if they had arrived there.  0, or negative errno. */
+int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex, bool to_host);
+bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no);
+
+/* What the programs can do; nothing before oxdp_tcx_open(). */
+const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs);
+
+#endif /* core/tcx.h */
