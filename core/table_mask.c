@@ -191,6 +191,8 @@ static int grow(struct oxdp_table *t, struct dp_mask *mask)
 
         if (first == OXDP_BUDDY_NONE && (t->n_limbo_regions || t->n_limbo_masks)) {
             t->callbacks.grace(t->callbacks.aux);
+            t->waiting.regions = t->n_limbo_regions;
+            t->waiting.masks = t->n_limbo_masks;
             oxdp_table_masks_reclaim(t);
             first = oxdp_buddy_alloc(t->buckets, n);
         }
@@ -270,6 +272,8 @@ void oxdp_table_masks_reclaim(struct oxdp_table *t)
     }
     t->n_limbo_masks -= n_masks;
     memmove(t->limbo_masks, t->limbo_masks + n_masks, t->n_limbo_masks);
+    t->waiting.regions = 0;
+    t->waiting.masks = 0;
 }
 
 static int defer_region(struct oxdp_table *t, uint64_t region)

@@ -284,6 +284,51 @@ static void test_churn_leaks_nothing(void **state)
     world_destroy(w);
 }
 
+static uint32_t insert_number(struct world *w, uint32_t n, const union dp_key *mask)
+{
+    union dp_key key = make_key(n);
+    enum oxdp_table_full full;
+    uint32_t flow;
+
+    assert_int_equal(insert(w, &key, mask, n, &flow, &full), 0);
+    return flow;
+}
+
+/* A mask that grows while somebody waits for programs takes what that one would have freed: nothing is freed twice. */
+static void test_growing_while_reclaiming(void **state)
+{
+    struct world *w = world_create(1000, 32);
+    union dp_key masks[] = { make_mask(32, 0), make_mask(31, 0) };
+    struct oxdp_table_usage usage;
+    uint32_t flows[200];
+    uint32_t n = 0;
+
+    /* From 1 bucket to 16: regions of 1, 2, 4 and 8 wait, the first since somebody began. */
+    for (uint32_t i = 0; i < 8; i++) {
+        flows[n++] = insert_number(w, 2 * i, &masks[0]);
+    }
+    assert_true(oxdp_table_reclaim_begin(w->table));
+    for (uint32_t i = 8; i < 70; i++) {
+        flows[n++] = insert_number(w, 2 * i, &masks[0]);
+    }
+    assert_int_equal(w->n_graces, 0);
+    oxdp_table_usage(w->table, &usage);
+    assert_true(usage.free_buckets <= 1);
+    for (uint32_t i = 0; i < 40; i++) {
+        flows[n++] = insert_number(w, 1000 + 2 * i, &masks[1]);
+    }
+    assert_true(w->n_graces > 0);
+    assert_int_equal(oxdp_table_reclaim_end(w->table), 0);
+
+    while (n) {
+        oxdp_table_unlink(w->table, flows[--n]);
+    }
+    oxdp_table_reclaim(w->table);
+    oxdp_table_usage(w->table, &usage);
+    assert_int_equal(usage.free_buckets, 32);
+    world_destroy(w);
+}
+
 static void test_programs_accumulate_needs(void **state)
 {
     struct world *w = world_create(16, 0);
@@ -422,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_masks_run_out_and_come_back),
         cmocka_unit_test(test_collisions_are_bounded),
         cmocka_unit_test(test_churn_leaks_nothing),
+        cmocka_unit_test(test_growing_while_reclaiming),
         cmocka_unit_test(test_programs_accumulate_needs),
         cmocka_unit_test(test_statistics_survive_until_reclaimed),
         cmocka_unit_test(test_busy_masks_come_first),
