@@ -108,6 +108,8 @@ def test_packet_to_controller_and_back(network):
 def test_bond_balances(network):
     """Two bridges, two wires between them, LACP; connections spread over both by the "lb_output" action."""
     switch = network.switch
+    # LACP goes on while its bridge is taken down: Open vSwitch finds flows whose ports are gone.
+    switch.expected += ["xlate_key failed"]
     switch.add_bridge("br1")
     for number in 0, 1:
         lab.make_veth(f"up{number}", network.host, inside=f"down{number}")

@@ -170,6 +170,8 @@ def test_bond_balances_in_the_datapath(network):
                   - m2 == n2 -
     """
     switch = network.switch
+    # LACP goes on while its bridge is taken down: Open vSwitch finds flows whose ports are gone.
+    switch.expected += ["xlate_key failed"]
     switch.add_bridge("br1")
     for number in "1", "2":
         lab.run("ip", "link", "add", f"m{number}", "up", "type", "veth", "peer", "name", f"n{number}")
