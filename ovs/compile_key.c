@@ -86,6 +86,19 @@ key_groups(const union dp_key *mask, const struct flow *flow)
     return groups;
 }
 
+/* is_all_zeros() goes byte by byte, at the cost of a tenth of an insertion. */
+static bool
+is_empty(const struct flow *flow)
+{
+    const uint64_t *words = (const uint64_t *) flow;
+    uint64_t any = 0;
+
+    for (size_t i = 0; i < FLOW_U64S; i++) {
+        any |= words[i];
+    }
+    return !any;
+}
+
 enum dpif_xdp_compile_reason
 dpif_xdp_compile_match(const struct match *match,
                        const struct dp_capability *caps, union dp_key *key,
@@ -109,7 +122,7 @@ dpif_xdp_compile_match(const struct match *match,
         return DPIF_XDP_COMPILE_KEY_FIELD;
     }
     rest.packet_type = 0;
-    if (!is_all_zeros(&rest, sizeof rest)) {
+    if (!is_empty(&rest)) {
         return DPIF_XDP_COMPILE_KEY_FIELD;
     }
     if (match->wc.masks.dl_type != OVS_BE16_MAX) {

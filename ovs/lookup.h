@@ -24,6 +24,7 @@ struct dpif_xdp_cache;
 struct dpif_xdp_entries;
 struct dpif_xdp_entry;
 struct match;
+struct subtable;
 
 /* What is looked up.  Made by dpif_xdp_key_from_*(). */
 struct dpif_xdp_key {
@@ -44,6 +45,7 @@ struct dpif_xdp_cls {
     OVSRCU_TYPE(struct dpif_xdp_entries *) entries; /* By index. */
 
     struct hmap by_mask;                /* Subtables; for writers. */
+    struct subtable *last;              /* Found last; for writers. */
     uint32_t *free_indexes;             /* Of 'entries'; for writers. */
     size_t n_free;
 };
@@ -64,6 +66,11 @@ void dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls);
 /* Adds 'rule' for what 'match' matches; in_port is always matched exactly. */
 void dpif_xdp_cls_insert(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule,
                          const struct match *match);
+
+/* Returns the rule that was inserted for a match equal to 'match', or NULL.
+ * For writers. */
+struct dpif_xdp_rule *dpif_xdp_cls_find(struct dpif_xdp_cls *,
+                                        const struct match *match);
 
 /* Removes 'rule'.  Readers may still find and use it until a grace period has
  * passed; then dpif_xdp_rule_uninit() frees what it refers to. */

@@ -11,8 +11,12 @@
 #include "openvswitch/match.h"
 #include "random.h"
 
+static struct subtable *subtable_find(struct dpif_xdp_cls *,
+                                      const struct flow_wildcards *,
+                                      uint32_t hash);
 static struct subtable *subtable_get(struct dpif_xdp_cls *,
                                      const struct flow_wildcards *);
+static uint32_t wc_hash(const struct flow_wildcards *);
 static void subtable_insert(struct subtable *, struct dpif_xdp_entry *);
 static void subtable_remove(struct subtable *, const struct dpif_xdp_entry *);
 static void subtable_destroy(struct dpif_xdp_cls *, struct subtable *);
@@ -27,6 +31,7 @@ dpif_xdp_cls_init(struct dpif_xdp_cls *cls)
     pvector_init(&cls->subtables);
     hmap_init(&cls->by_mask);
     ovsrcu_init(&cls->entries, NULL);
+    cls->last = NULL;
     cls->free_indexes = NULL;
     cls->n_free = 0;
     index_alloc(cls);
@@ -58,6 +63,43 @@ dpif_xdp_cls_insert(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule,
     ovsrcu_set(&entries->entries[entry->index], entry);
     rule->entry = entry;
     subtable_insert(entry->subtable, entry);
+}
+
+struct dpif_xdp_rule *
+dpif_xdp_cls_find(struct dpif_xdp_cls *cls, const struct match *match)
+{
+    struct flow_wildcards wc = match->wc;
+    uint64_t values[FLOW_U64S];
+    struct subtable *subtable;
+    struct slots *slots;
+    uint64_t hash = 0;
+
+    WC_MASK_FIELD(&wc, in_port);
+    subtable = subtable_find(cls, &wc, wc_hash(&wc));
+    if (!subtable) {
+        return NULL;
+    }
+    for (size_t i = 0; i < subtable->n_words; i++) {
+        const struct mask_word *word = &subtable->words[i];
+
+        values[i] = flow_u64_value(&match->flow, word->word) & word->mask;
+        hash = hash_word(hash, values[i], word);
+    }
+    hash = hash_end(hash);
+    slots = ovsrcu_get_protected(struct slots *, &subtable->slots);
+    for (size_t i = slot_first(slots, hash); slot_hash(slots, i);
+         i = slot_next(slots, i)) {
+        struct dpif_xdp_entry *entry
+            = ovsrcu_get_protected(struct dpif_xdp_entry *,
+                                   &slots->slots[i].entry);
+
+        if (slot_hash(slots, i) == hash && entry
+            && !memcmp(entry->values, values,
+                       subtable->n_words * sizeof values[0])) {
+            return entry->rule;
+        }
+    }
+    return NULL;
 }
 
 void
@@ -92,13 +134,7 @@ dpif_xdp_rule_uninit(struct dpif_xdp_rule *rule)
 void
 dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule, struct flow_wildcards *wc)
 {
-    const struct subtable *subtable = rule->entry->subtable;
-
-    memset(wc, 0, sizeof *wc);
-    for (size_t i = 0; i < subtable->n_words; i++) {
-        *flow_u64_lvalue(&wc->masks, subtable->words[i].word)
-            = subtable->words[i].mask;
-    }
+    *wc = rule->entry->subtable->wc;
 }
 
 void
@@ -157,32 +193,55 @@ index_alloc(struct dpif_xdp_cls *cls)
     return cls->free_indexes[--cls->n_free];
 }
 
-static struct subtable *
-subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
+static uint32_t
+wc_hash(const struct flow_wildcards *wc)
 {
-    uint32_t hash = hash_bytes(wc, sizeof *wc, 0);
-    struct subtable *subtable;
-    struct slots *slots;
-    size_t n_words = 0;
+    uint64_t hash = 0;
 
     for (size_t i = 0; i < FLOW_U64S; i++) {
-        n_words += flow_u64_value(&wc->masks, i) != 0;
+        hash += (flow_u64_value(&wc->masks, i)
+                 * (UINT64_C(0x9e3779b97f4a7c15) * (2 * i + 1)));
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static struct subtable *
+subtable_find(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc,
+              uint32_t hash)
+{
+    struct subtable *subtable = cls->last;
+
+    if (subtable && subtable->node.hash == hash
+        && !memcmp(&subtable->wc, wc, sizeof *wc)) {
+        return subtable;
     }
     HMAP_FOR_EACH_WITH_HASH (subtable, node, hash, &cls->by_mask) {
-        size_t i = 0;
-
-        while (i < subtable->n_words
-               && (subtable->words[i].mask
-                   == flow_u64_value(&wc->masks, subtable->words[i].word))) {
-            i++;
-        }
-        if (i == n_words && i == subtable->n_words) {
+        if (!memcmp(&subtable->wc, wc, sizeof *wc)) {
+            cls->last = subtable;
             return subtable;
         }
     }
+    return NULL;
+}
 
+static struct subtable *
+subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
+{
+    uint32_t hash = wc_hash(wc);
+    struct subtable *subtable = subtable_find(cls, wc, hash);
+    struct slots *slots;
+    size_t n_words = 0;
+
+    if (subtable) {
+        return subtable;
+    }
+    for (size_t i = 0; i < FLOW_U64S; i++) {
+        n_words += flow_u64_value(&wc->masks, i) != 0;
+    }
     subtable = xzalloc_cacheline(sizeof *subtable
                                  + n_words * sizeof subtable->words[0]);
+    subtable->wc = *wc;
     for (size_t i = 0; i < FLOW_U64S; i++) {
         uint64_t mask = flow_u64_value(&wc->masks, i);
 
@@ -213,6 +272,7 @@ static void
 subtable_destroy(struct dpif_xdp_cls *cls, struct subtable *subtable)
 {
     hmap_remove(&cls->by_mask, &subtable->node);
+    cls->last = NULL;
     pvector_remove(&cls->subtables, subtable);
     pvector_publish(&cls->subtables);
     ovsrcu_postpone(subtable_free, subtable);
