@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "bpf/xdp.skel.h"
+#include "core/grace.h"
 #include "core/pin.h"
 #include "core/table.h"
 
@@ -133,7 +134,7 @@ static size_t map_bytes(const struct bpf_map *map)
 
 static int map_tables(struct oxdp_progs *progs, const struct oxdp_table_config *tables)
 {
-    static const struct oxdp_table_callbacks callbacks = { .grace = oxdp_table_grace };
+    static const struct oxdp_table_callbacks callbacks = { .grace = oxdp_grace };
     struct dp_tables *memory = &progs->memory;
 
 #define X(NAME, MAP)                                                                    \

@@ -2,13 +2,10 @@
 #include "core/table.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/buddy.h"
 #include "core/table_private.h"
@@ -198,11 +195,6 @@ const char *oxdp_table_full_to_string(enum oxdp_table_full full)
     };
 
     return texts[full];
-}
-
-void oxdp_table_grace(void *aux)
-{
-    syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
 static uint32_t power_of_two(uint32_t n)

@@ -35,7 +35,7 @@ struct oxdp_table_config oxdp_table_config(uint32_t n_flows, uint32_t n_cpus);
 void oxdp_table_sizes(const struct oxdp_table_config *, struct dp_tables *tables);
 
 struct oxdp_table_callbacks {
-    /* Returns after every program run that had begun has ended (an RCU grace period). */
+    /* Returns after every program run that had begun has ended (core/grace.h). */
     void (*grace)(void *aux);
     /* An unlinked flow is gone, and this is all it ever counted.  May be NULL. */
     void (*reclaimed)(void *aux, uint32_t flow, const struct dp_stats *final);
@@ -88,7 +88,7 @@ void oxdp_table_unlink(struct oxdp_table *, uint32_t flow);
 /* Waits once for everything that was unlinked, then reports and frees it.  Returns how many flows. */
 uint32_t oxdp_table_reclaim(struct oxdp_table *);
 
-/* The same in two steps, so that the caller can let go of its lock while it waits (oxdp_table_grace())
+/* The same in two steps, so that the caller can let go of its lock while it waits (core/grace.h)
  * between them; what is unlinked meanwhile waits for the next time.  One thread at a time.  The first
  * returns false if there is nothing to do; then the second must not follow. */
 bool oxdp_table_reclaim_begin(struct oxdp_table *);
@@ -126,8 +126,5 @@ struct oxdp_table_usage {
     uint32_t free_ops;
 };
 void oxdp_table_usage(const struct oxdp_table *, struct oxdp_table_usage *);
-
-/* membarrier(2)'s wait for an RCU grace period, for oxdp_table_callbacks. */
-void oxdp_table_grace(void *aux);
 
 #endif /* core/table.h */

@@ -44,15 +44,15 @@ static struct dpif_xdp_actions *actions_create(const struct nlattr *, size_t);
 static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const ovs_u128 *ufid,
                                        const struct nlattr *key, size_t len);
-static struct dpif_xdp_flow *find_matching(const struct dpif_xdp_dp *,
+static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
+                                           const struct dpif_flow_put *,
                                            const ovs_u128 *,
-                                           const struct flow *);
+                                           const struct match *);
 static int modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
                        const struct match *, const struct dpif_flow_put *)
     OVS_REQUIRES(dp->flow_mutex);
-static void hide_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
+static void remove_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dp->flow_mutex);
-static void free_flow(struct dpif_xdp_flow *);
 static void get_flow_stats(const struct dpif_xdp_dp *,
                            const struct dpif_xdp_flow *,
                            struct dpif_flow_stats *);
@@ -140,13 +140,9 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
 
     ovs_mutex_lock(&dp->flow_mutex);
     CMAP_FOR_EACH (flow, node, &dp->flows) {
-        if (!flow->dying) {
-            dpif_xdp_fastpath_unlink(dp, flow);
-            hide_flow(dp, flow);
-            ovsrcu_postpone(free_flow, flow);
-        }
+        remove_flow(dp, flow);
+        dpif_xdp_fastpath_release(dp, flow);
     }
-    /* Programs report what they matched until they are done with it. */
     dpif_xdp_fastpath_settle(dp);
     ovs_mutex_unlock(&dp->flow_mutex);
 }
@@ -184,11 +180,10 @@ dpif_xdp_flow_put(struct dpif *dpif, const struct dpif_flow_put *put)
     }
 
     ovs_mutex_lock(&dp->flow_mutex);
-    while ((flow = find_matching(dp, &ufid, &match.flow)) != NULL
-           && dpif_xdp_fastpath_settling(flow)) {
-        /* Lets go of the mutex. */
+    if (dpif_xdp_fastpath_crowded(dp)) {
         dpif_xdp_fastpath_settle(dp);
     }
+    flow = find_existing(dp, put, &ufid, &match);
     if (!flow) {
         if (put->flags & DPIF_FP_CREATE) {
             dpif_xdp_flow_install(dp, &match, &ufid, put->actions,
@@ -197,8 +192,6 @@ dpif_xdp_flow_put(struct dpif *dpif, const struct dpif_flow_put *put)
         } else {
             error = ENOENT;
         }
-    } else if (flow->dying) {
-        error = put->flags & DPIF_FP_CREATE ? EEXIST : ENOENT;
     } else if (put->flags & DPIF_FP_MODIFY) {
         error = modify_flow(dp, flow, &match, put);
     } else {
@@ -208,15 +201,15 @@ dpif_xdp_flow_put(struct dpif *dpif, const struct dpif_flow_put *put)
     return error;
 }
 
-/* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  To
- * know their last counts takes a wait until programs are done with them: once
- * for all.  The engine keeps them until then: packets that programs do not
- * know any more must not be taken for those of a new flow. */
+/* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  No
+ * packet that comes from now on is treated by them; to know their last counts
+ * takes a wait until programs are done with them, once for all. */
 void
 dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
     struct dpif_xdp_flow **flows = xmalloc(n * sizeof *flows);
+    bool wait = false;
 
     ovs_mutex_lock(&dp->flow_mutex);
     for (size_t i = 0; i < n; i++) {
@@ -224,19 +217,20 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 
         flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
         if (flows[i]) {
-            flows[i]->dying = true;
-            dpif_xdp_fastpath_unlink(dp, flows[i]);
+            remove_flow(dp, flows[i]);
+            wait |= del->stats != NULL;
         }
         ops[i]->error = flows[i] ? 0 : ENOENT;
     }
-    dpif_xdp_fastpath_settle(dp);
+    if (wait || dpif_xdp_fastpath_crowded(dp)) {
+        dpif_xdp_fastpath_settle(dp);
+    }
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {
-            hide_flow(dp, flows[i]);
             if (ops[i]->flow_del.stats) {
                 get_flow_stats(dp, flows[i], ops[i]->flow_del.stats);
             }
-            ovsrcu_postpone(free_flow, flows[i]);
+            dpif_xdp_fastpath_release(dp, flows[i]);
         }
     }
     ovs_mutex_unlock(&dp->flow_mutex);
@@ -396,8 +390,7 @@ actions_create(const struct nlattr *actions, size_t size)
     return copy;
 }
 
-/* The flow with 'ufid', or, if 'ufid' is null, of the Netlink key 'key'.  None
- * that is dying. */
+/* The flow with 'ufid', or, if 'ufid' is null, of the Netlink key 'key'. */
 static struct dpif_xdp_flow *
 find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
           const struct nlattr *key, size_t len)
@@ -417,28 +410,36 @@ find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
     }
 
     CMAP_FOR_EACH_WITH_HASH (flow, node, ufid_hash(&ufid), &dp->flows) {
-        if (ovs_u128_equals(flow->ufid, ufid) && !flow->dying) {
+        if (ovs_u128_equals(flow->ufid, ufid)) {
             return flow;
         }
     }
     return NULL;
 }
 
-/* The flow with 'ufid' or, failing that, one that packets of 'flow' match,
- * which may be dying. */
+/* The flow that 'put' would modify, or that forbids it to create one: that with
+ * 'ufid' or, failing that, one that packets of 'match' match.  Whoever creates
+ * a flow by ufid asks after a packet that matched none: then only another
+ * of the same kind, for which another packet asked, is in the way. */
 static struct dpif_xdp_flow *
-find_matching(const struct dpif_xdp_dp *dp, const ovs_u128 *ufid,
-              const struct flow *flow)
+find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
+              const ovs_u128 *ufid, const struct match *match)
 {
     struct dpif_xdp_flow *found = find_flow(dp, ufid, NULL, 0);
+    struct dpif_xdp_rule *rule;
 
-    if (!found) {
+    if (found) {
+        return found;
+    }
+    if (put->ufid && put->flags & DPIF_FP_CREATE) {
+        rule = dpif_xdp_cls_find(&dp->cls, match);
+    } else {
         struct dpif_xdp_key key;
 
-        dpif_xdp_key_from_flow(flow, &key);
-        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls, &key));
+        dpif_xdp_key_from_flow(&match->flow, &key);
+        rule = dpif_xdp_cls_lookup(&dp->cls, &key);
     }
-    return found;
+    return dpif_xdp_flow_from_rule(rule);
 }
 
 static int
@@ -465,8 +466,8 @@ modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     return 0;
 }
 
-static void
-free_flow(struct dpif_xdp_flow *flow)
+void
+dpif_xdp_flow_free(struct dpif_xdp_flow *flow)
 {
     free(dpif_xdp_flow_actions(flow));
     free(flow->key);
@@ -474,12 +475,14 @@ free_flow(struct dpif_xdp_flow *flow)
     free(flow);
 }
 
-/* Hides 'flow' from the engine's lookups.  It must be freed through RCU, after
- * what programs hold of it has settled. */
+/* Hides 'flow' from lookups, programs' and the engine's.  It must be freed by
+ * dpif_xdp_fastpath_release(). */
 static void
-hide_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+remove_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 {
     log_change(dp, flow, "flow_del");
+    atomic_store_relaxed(&flow->deleted, true);
+    dpif_xdp_fastpath_unlink(dp, flow);
     dpif_xdp_cls_remove(&dp->cls, &flow->rule);
     cmap_remove(&dp->flows, &flow->node, ufid_hash(&flow->ufid));
 }

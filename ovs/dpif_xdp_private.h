@@ -197,7 +197,7 @@ struct dpif_xdp_flow {
 
     /* Guarded by dp->flow_mutex. */
     struct dpif_xdp_fastpath_flow fp;
-    bool dying;                         /* Somebody is deleting it. */
+    atomic_bool deleted;                /* Read by any thread. */
 };
 
 /* What a thread needs while it handles one burst.  Lives on the stack. */
@@ -257,6 +257,7 @@ struct dpif_xdp_flow *dpif_xdp_flow_install(struct dpif_xdp_dp *,
                                             const struct nlattr *actions,
                                             size_t actions_len, bool probe)
     OVS_REQUIRES(dp->flow_mutex);
+void dpif_xdp_flow_free(struct dpif_xdp_flow *);
 void dpif_xdp_match_finish(struct match *);
 void dpif_xdp_flows_flush(struct dpif_xdp_dp *);
 int dpif_xdp_flow_flush(struct dpif *);

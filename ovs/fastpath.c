@@ -4,6 +4,7 @@
 #include "fastpath.h"
 
 #include "compile.h"
+#include "core/grace.h"
 #include "core/mask_text.h"
 #include "core/prog.h"
 #include "core/table.h"
@@ -44,6 +45,8 @@ struct dpif_xdp_fastpath {
     struct oxdp_ticks *ticks;           /* Changes as statistics do. */
     size_t n_indexes;
     OVSRCU_TYPE(struct dpif_xdp_flow *) *flows;     /* By index. */
+    uint32_t *older;                    /* By index of an entry that was
+                                         * replaced: plus 1, the one before. */
 
     /* Readers of statistics try again when this changed or is odd: it covers
      * moving counts from the tables to the flow. */
@@ -54,7 +57,11 @@ struct dpif_xdp_fastpath {
     uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath. */
 };
 
+/* Entries that may wait until they are reclaimed. */
+#define MAX_UNLINKED 256
+
 static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
+static bool has_entries(const struct dpif_xdp_flow *);
 static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
                    const struct dpif_xdp_compiled *);
 
@@ -74,6 +81,7 @@ dpif_xdp_fastpath_create(struct oxdp_progs *progs)
     fp->table = oxdp_progs_table(progs);
     fp->n_indexes = oxdp_table_memory(fp->table)->n_flows;
     fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
+    fp->older = xcalloc(fp->n_indexes, sizeof *fp->older);
     ovs_mutex_init(&fp->settle_mutex);
     oxdp_table_on_reclaim(fp->table, reclaimed, fp);
     oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
@@ -87,6 +95,7 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
         ovs_mutex_destroy(&fp->settle_mutex);
         oxdp_ticks_close(fp->ticks);
         free(fp->flows);
+        free(fp->older);
         free(fp);
     }
 }
@@ -126,12 +135,6 @@ uncount(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow)
     flow->fp.counted = false;
 }
 
-bool
-dpif_xdp_fastpath_settling(const struct dpif_xdp_flow *flow)
-{
-    return flow->fp.old_index != DP_NO_FLOW;
-}
-
 void
 dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
                       const struct match *match, const struct nlattr *actions,
@@ -141,13 +144,13 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     struct dpif_xdp_compiled compiled;
     enum dpif_xdp_fastpath_reason reason;
     struct dp_capability caps;
+    uint32_t replaced = flow->fp.index;
     bool matches;
 
     if (!fp) {
         return;
     }
     caps = *oxdp_progs_capability(fp->progs);
-    ovs_assert(!dpif_xdp_fastpath_settling(flow));
     uncount(fp, flow);
 
     /* Meters live in the engine, whose token buckets programs do not share. */
@@ -161,17 +164,18 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
         compiled.n_ops = 0;
     }
 
-    if (flow->fp.index != DP_NO_FLOW) {
+    if (replaced != DP_NO_FLOW) {
         stats_change_begin(fp);
-        flow->fp.old_index = flow->fp.index;
+        fp->older[replaced] = flow->fp.old_index + 1;
+        flow->fp.old_index = replaced;
         flow->fp.index = DP_NO_FLOW;
         stats_change_end(fp);
     }
     if (matches && !insert(fp, flow, &compiled)) {
         reason = REASON_FULL;
     }
-    if (flow->fp.old_index != DP_NO_FLOW) {
-        oxdp_table_unlink(fp->table, flow->fp.old_index);
+    if (replaced != DP_NO_FLOW) {
+        oxdp_table_unlink(fp->table, replaced);
         fp->n_unlinked++;
     }
     flow->fp.reason = reason;
@@ -200,8 +204,7 @@ dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
 
     if (fp && fp->n_reasons[REASON_PORT]) {
         CMAP_FOR_EACH (flow, node, &dp->flows) {
-            if (flow->fp.counted && flow->fp.reason == REASON_PORT
-                && !dpif_xdp_fastpath_settling(flow)) {
+            if (flow->fp.counted && flow->fp.reason == REASON_PORT) {
                 put_again(dp, flow);
             }
         }
@@ -217,10 +220,8 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     if (!fp) {
         return;
     }
-    dpif_xdp_fastpath_settle(dp);
     CMAP_FOR_EACH (flow, node, &dp->flows) {
-        if (dpif_xdp_fastpath_runs(flow)
-            && !dpif_xdp_fastpath_settling(flow)) {
+        if (dpif_xdp_fastpath_runs(flow)) {
             const struct dp_flow *entry
                 = &oxdp_table_memory(fp->table)->flows[flow->fp.index];
 
@@ -247,6 +248,24 @@ dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 }
 
 void
+dpif_xdp_fastpath_release(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    if (dp->fastpath && has_entries(flow)) {
+        flow->fp.released = true;
+    } else {
+        ovsrcu_postpone(dpif_xdp_flow_free, flow);
+    }
+}
+
+bool
+dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *dp)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    return fp && fp->n_unlinked >= MIN(MAX_UNLINKED, fp->n_indexes / 4 + 1);
+}
+
+void
 dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
@@ -262,7 +281,7 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
     ovs_mutex_lock(&dp->flow_mutex);
     if (oxdp_table_reclaim_begin(fp->table)) {
         ovs_mutex_unlock(&dp->flow_mutex);
-        oxdp_table_grace(NULL);
+        oxdp_grace(NULL);
         ovs_mutex_lock(&dp->flow_mutex);
         stats_change_begin(fp);
         fp->n_unlinked -= oxdp_table_reclaim_end(fp->table);
@@ -276,16 +295,34 @@ static void
 add_entry(const struct dpif_xdp_fastpath *fp, uint32_t index,
           struct dpif_flow_stats *sum)
 {
-    if (index != DP_NO_FLOW) {
-        struct dp_stats stats;
+    struct dp_stats stats;
 
-        oxdp_table_stats(fp->table, index, &stats);
+    oxdp_table_stats(fp->table, index, &stats);
+    if (stats.packets) {
         sum->n_packets += stats.packets;
         sum->n_bytes += stats.bytes;
         sum->used = MAX(sum->used,
                         (long long) oxdp_ticks_to_ms(fp->ticks,
                                                      stats.used));
         sum->tcp_flags |= stats.tcp_flags;
+    }
+}
+
+/* Adds what all entries of 'flow' counted to '*sum'. */
+static void
+add_entries(const struct dpif_xdp_fastpath *fp,
+            const struct dpif_xdp_flow *flow, struct dpif_flow_stats *sum)
+{
+    uint32_t index = flow->fp.index;
+
+    if (index != DP_NO_FLOW) {
+        add_entry(fp, index, sum);
+    }
+    /* Readers without the mutex may be led astray, and try again. */
+    index = flow->fp.old_index;
+    for (int i = 0; index != DP_NO_FLOW && i < MAX_UNLINKED; i++) {
+        add_entry(fp, index, sum);
+        index = fp->older[index] - 1;
     }
 }
 
@@ -310,8 +347,7 @@ dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *dp,
 
     if (fp) {
         memset(&sum, 0, sizeof sum);
-        add_entry(fp, flow->fp.index, &sum);
-        add_entry(fp, flow->fp.old_index, &sum);
+        add_entries(fp, flow, &sum);
         stats_change_begin(fp);
         flow->fp.n_packets = -sum.n_packets;
         flow->fp.n_bytes = -sum.n_bytes;
@@ -339,8 +375,7 @@ dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
         sum.n_bytes = flow->fp.n_bytes;
         sum.used = flow->fp.used;
         sum.tcp_flags = flow->fp.tcp_flags;
-        add_entry(fp, flow->fp.index, &sum);
-        add_entry(fp, flow->fp.old_index, &sum);
+        add_entries(fp, flow, &sum);
         atomic_thread_fence(memory_order_acquire);
         atomic_read_relaxed(&fp->stats_seq, &after);
     } while (before & 1 || before != after);
@@ -356,13 +391,20 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
                           const struct dp_record *record)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+    bool deleted;
 
     if (!fp || record->flow >= fp->n_indexes
         || (oxdp_table_memory(fp->table)->flows[record->flow].generation
             != record->generation)) {
         return NULL;
     }
-    return ovsrcu_get(struct dpif_xdp_flow *, &fp->flows[record->flow]);
+    flow = ovsrcu_get(struct dpif_xdp_flow *, &fp->flows[record->flow]);
+    if (!flow) {
+        return NULL;
+    }
+    atomic_read_relaxed(&flow->deleted, &deleted);
+    return deleted ? NULL : flow;
 }
 
 void
@@ -454,6 +496,32 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
     return true;
 }
 
+static bool
+has_entries(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.index != DP_NO_FLOW || flow->fp.old_index != DP_NO_FLOW;
+}
+
+/* Takes 'index' out of the entries of 'flow'. */
+static void
+forget_entry(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
+             uint32_t index)
+{
+    if (flow->fp.index == index) {
+        flow->fp.index = DP_NO_FLOW;
+    } else if (flow->fp.old_index == index) {
+        flow->fp.old_index = fp->older[index] - 1;
+    } else {
+        uint32_t newer = flow->fp.old_index;
+
+        while (fp->older[newer] - 1 != index) {
+            newer = fp->older[newer] - 1;
+        }
+        fp->older[newer] = fp->older[index];
+    }
+    fp->older[index] = 0;
+}
+
 /* Entry 'index' is gone, having counted 'final'. */
 static void
 reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
@@ -468,10 +536,8 @@ reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
     flow->fp.used = MAX(flow->fp.used,
                         (uint64_t) oxdp_ticks_to_ms(fp->ticks, final->used));
     flow->fp.tcp_flags |= final->tcp_flags;
-    if (flow->fp.index == index) {
-        flow->fp.index = DP_NO_FLOW;
-    }
-    if (flow->fp.old_index == index) {
-        flow->fp.old_index = DP_NO_FLOW;
+    forget_entry(fp, flow, index);
+    if (flow->fp.released && !has_entries(flow)) {
+        ovsrcu_postpone(dpif_xdp_flow_free, flow);
     }
 }

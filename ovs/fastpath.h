@@ -35,23 +35,22 @@ void dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp);
 /* Part of each flow. */
 struct dpif_xdp_fastpath_flow {
     uint32_t index;             /* In the tables, or DP_NO_FLOW. */
-    uint32_t old_index;         /* What 'index' replaced, not reclaimed yet. */
-    uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
-    bool counted;               /* In the numbers of flows by reason. */
+    uint32_t old_index;         /* What 'index' replaced last, not reclaimed
+                                 * yet, or DP_NO_FLOW. */
     uint64_t n_packets;         /* Counted by entries that are gone. */
     uint64_t n_bytes;
     uint64_t used;              /* Monotonic ms. */
     uint16_t tcp_flags;
+    uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
+    bool counted;               /* In the numbers of flows by reason. */
+    bool released;              /* To be freed with its last entry. */
 };
 
 /* Prepares a new flow. */
 void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
 
-/* Whether what an earlier dpif_xdp_fastpath_put() replaced has not settled. */
-bool dpif_xdp_fastpath_settling(const struct dpif_xdp_flow *);
-
-/* Puts 'flow', which must not be settling, into the tables, or replaces what
- * is there after its actions changed. */
+/* Puts 'flow' into the tables, or replaces what is there after its actions
+ * changed: packets that come from now on get the new ones. */
 void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
                            const struct match *, const struct nlattr *actions,
                            size_t actions_len);
@@ -63,13 +62,20 @@ void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *);
  * more, to the engine.  May release dp->flow_mutex for a while. */
 void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no);
 
-/* Takes 'flow' out of the tables.  Its statistics are final, and it may be
- * freed, after dpif_xdp_fastpath_settle(). */
+/* Takes 'flow' out of the tables: no packet that comes from now on matches it.
+ * Its statistics are final after dpif_xdp_fastpath_settle(). */
 void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
+
+/* Frees 'flow', which was unlinked, through RCU, as soon as
+ * no program holds it. */
+void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
 
 /* Waits until no program holds anything that was unlinked, once for all of
  * it, and releases dp->flow_mutex meanwhile. */
 void dpif_xdp_fastpath_settle(struct dpif_xdp_dp *);
+
+/* Whether so much waits for dpif_xdp_fastpath_settle() that it is due. */
+bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *);
 
 /* Whether a program matches packets to 'flow'; whether it executes it, too.
  * Any thread. */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/grace.h"
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
 #include "tests/bpf_pipeline/harness.h"
@@ -92,7 +93,7 @@ static double seconds(void)
 int main(int argc, char **argv)
 {
     struct account account = { 0 };
-    struct oxdp_table_callbacks callbacks = { .grace = oxdp_table_grace, .reclaimed = reclaimed, .aux = &account };
+    struct oxdp_table_callbacks callbacks = { .grace = oxdp_grace_rcu, .reclaimed = reclaimed, .aux = &account };
     struct oxdp_table_config config = oxdp_table_config(1000, 2);
     struct traffic traffic = { .stop = false };
     struct harness h;

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/grace.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* As many CPUs as Linux can be built for. */
+#define MAX_CPUS 8192
+#define SET_SIZE CPU_ALLOC_SIZE(MAX_CPUS)
+
+struct cpus {
+    int n;                  /* CPUs from here on are not in the set. */
+    unsigned char set[CPU_ALLOC_SIZE(MAX_CPUS)] __attribute__((aligned(sizeof(unsigned long))));
+};
+
+static bool threads_exclude_programs(void);
+static int visit_cpus(void);
+static int read_online(struct cpus *);
+
+void oxdp_grace(void *aux)
+{
+    if (!threads_exclude_programs() || visit_cpus()) {
+        oxdp_grace_rcu(aux);
+    }
+}
+
+void oxdp_grace_rcu(void *aux)
+{
+    /* Refused where CPUs run without a timer tick.  No program runs as long as that. */
+    if (syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0)) {
+        usleep(200000);
+    }
+}
+
+/* With PREEMPT_RT, threads preempt bottom halves. */
+static bool threads_exclude_programs(void)
+{
+    static int known;       /* 0: not yet; 1: yes; 2: no. */
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (!answer) {
+        struct utsname name;
+
+        answer = uname(&name) || strstr(name.version, "PREEMPT_RT") || strstr(name.version, "PREEMPT RT") ? 2 : 1;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer == 1;
+}
+
+/* Lets the calling thread run on each CPU that is online.  0, or negative errno.  A CPU that comes online meanwhile
+ * has not run a program that began before. */
+static int visit_cpus(void)
+{
+    struct sched_param urgent = { .sched_priority = 1 };
+    struct sched_param before;
+    struct cpus online, own, one;
+    int policy = sched_getscheduler(0);
+    int here = sched_getcpu();      /* Where this thread runs, no program does. */
+    bool raised;
+    int error = read_online(&online);
+
+    if (error) {
+        return error;
+    }
+    if (policy < 0 || sched_getparam(0, &before) || sched_getaffinity(0, SET_SIZE, (cpu_set_t *) own.set)) {
+        return -errno;
+    }
+
+    /* Not to queue behind threads that compute; without the privilege it just takes longer. */
+    raised = policy == SCHED_OTHER && !sched_setscheduler(0, SCHED_FIFO, &urgent);
+
+    memset(&one, 0, sizeof one);
+    for (int cpu = 0; cpu < online.n && !error; cpu++) {
+        if (cpu != here && CPU_ISSET_S(cpu, SET_SIZE, (cpu_set_t *) online.set)) {
+            CPU_SET_S(cpu, SET_SIZE, (cpu_set_t *) one.set);
+            error = sched_setaffinity(0, SET_SIZE, (cpu_set_t *) one.set) ? -errno : 0;
+            CPU_CLR_S(cpu, SET_SIZE, (cpu_set_t *) one.set);
+        }
+    }
+    sched_setaffinity(0, SET_SIZE, (cpu_set_t *) own.set);
+    if (raised) {
+        sched_setscheduler(0, policy, &before);
+    }
+    return error;
+}
+
+/* Parses lists like "0-3,8". */
+static int read_online(struct cpus *ret_cpus)
+{
+    FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+    unsigned int first, last;
+
+    if (!file) {
+        return -errno;
+    }
+    memset(ret_cpus, 0, sizeof *ret_cpus);
+    while (fscanf(file, "%u", &first) == 1) {
+        if (fscanf(file, "-%u", &last) != 1) {
+            last = first;
+        }
+        for (unsigned int cpu = first; cpu <= last && cpu < MAX_CPUS; cpu++) {
+            CPU_SET_S(cpu, SET_SIZE, (cpu_set_t *) ret_cpus->set);
+            ret_cpus->n = cpu + 1;
+        }
+        if (fgetc(file) != ',') {
+            break;
+        }
+    }
+    fclose(file);
+    return ret_cpus->n ? 0 : -EINVAL;
+}
