@@ -2,8 +2,9 @@
 /* Moving packets through an AF_XDP socket: the engine's hot path.
  *
  * Receiving takes everything the caller has room for at once and refills in one go.  How many frames a
- * socket lends to the kernel follows the load, so that a thousand quiet ports share a UMEM that one busy
- * port may half fill.
+ * socket lends to the kernel follows the load, so that a thousand quiet ports share a UMEM with a few busy
+ * ones.  What is lent comes back only with packets in it; so a quarter of the UMEM is not lent, but for the
+ * few frames without which a socket would be deaf.
  */
 #include "core/sock_private.h"
 
@@ -18,17 +19,31 @@
 #define KERNEL_BATCH 32             /* Packets that a system call sends if nothing is in the way. */
 #define PATIENCE 4                  /* System calls without success before giving up for now. */
 #define ROUNDS_PER_LOOK 1024u       /* Non-empty receives between decisions to lend less. */
+#define GROWTH 4u                   /* A burst is over before growing slowly would help. */
+#define FEW 16u                     /* Frames that a socket gets when no more shall be lent. */
 
+static uint32_t reserve(const struct oxdp_umem *umem);
+static uint32_t lendable(const struct oxdp_umem *umem);
 static void adapt_fill(struct oxdp_sock *sock, uint32_t waiting);
 static void kick(struct oxdp_sock *sock);
 static void complete(struct oxdp_sock *sock);
 static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 
-uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t max)
+static inline uint32_t min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t max(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t max_n)
 {
     uint32_t waiting = oxdp_ring_waiting(&sock->rx);
-    uint32_t n = waiting < max ? waiting : max;
+    uint32_t n = min(waiting, max_n);
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -59,16 +74,39 @@ bool oxdp_sock_starved(const struct oxdp_sock *sock)
     return !sock->fill_held;
 }
 
+/* The k-th socket gets 1/8k of what may be lent: so there is enough for more than a thousand. */
+uint32_t oxdp_sock_fair_fill(struct oxdp_umem *umem)
+{
+    pthread_mutex_lock(&umem->bind_lock);
+
+    uint32_t share = (umem->n_frames - reserve(umem)) / (8 * (umem->n_socks + 1));
+
+    pthread_mutex_unlock(&umem->bind_lock);
+    share = min(share, lendable(umem) / 2);
+    return share ? min(share, OXDP_RING_SIZE) : 1;
+}
+
+static uint32_t reserve(const struct oxdp_umem *umem)
+{
+    return umem->n_frames / 4;
+}
+
+static uint32_t lendable(const struct oxdp_umem *umem)
+{
+    uint32_t n_free = oxdp_umem_n_free(umem);
+
+    return n_free > reserve(umem) ? n_free - reserve(umem) : 0;
+}
+
 /* Lends more at once when half of what was lent came back at once, before a burst finds the fill ring
- * empty; but a quiet socket cannot return what it was lent, so that growing must leave half of the UMEM to
- * others. */
+ * empty; but a quiet socket cannot return what it was lent, so that growing must leave something to others. */
 static void adapt_fill(struct oxdp_sock *sock, uint32_t waiting)
 {
-    if (waiting >= sock->fill_target / 2 && sock->fill_target < OXDP_RING_SIZE
-        && oxdp_umem_n_free(sock->umem) >= oxdp_umem_n_frames(sock->umem) / 2 + sock->fill_target) {
-        sock->fill_target *= 2;
-        if (sock->fill_target > OXDP_RING_SIZE) {
-            sock->fill_target = OXDP_RING_SIZE;
+    if (waiting >= sock->fill_target / 2 && sock->fill_target < OXDP_RING_SIZE) {
+        uint32_t target = min(GROWTH * sock->fill_target, OXDP_RING_SIZE);
+
+        if (lendable(sock->umem) >= reserve(sock->umem) / 2 + target - sock->fill_target) {
+            sock->fill_target = target;
         }
     }
     if (waiting > sock->peak) {
@@ -86,16 +124,23 @@ static void adapt_fill(struct oxdp_sock *sock, uint32_t waiting)
     }
 }
 
+/* Frames that 'sock' may take now: out of the reserve only a few, and one when that runs short, too. */
+static uint32_t may_lend(const struct oxdp_sock *sock)
+{
+    const struct oxdp_umem *umem = sock->umem;
+    uint32_t few = oxdp_umem_n_free(umem) > reserve(umem) / 4 ? FEW : 1;
+
+    return max(lendable(umem), few > sock->fill_held ? few - sock->fill_held : 0);
+}
+
 void oxdp_sock_refill(struct oxdp_sock *sock)
 {
     while (sock->fill_held < sock->fill_target) {
         uint64_t addrs[BATCH];
-        uint32_t want = sock->fill_target - sock->fill_held;
-        uint32_t room = oxdp_ring_room(&sock->fill);
+        uint32_t want = min(sock->fill_target - sock->fill_held, may_lend(sock));
         uint32_t n;
 
-        want = want < BATCH ? want : BATCH;
-        want = want < room ? want : room;
+        want = min(min(want, BATCH), oxdp_ring_room(&sock->fill));
         n = want ? oxdp_umem_take(sock->umem, sock->id, addrs, want) : 0;
         if (!n) {
             return;
@@ -218,7 +263,7 @@ static void complete(struct oxdp_sock *sock)
 
     while ((waiting = oxdp_ring_waiting(&sock->completion))) {
         uint64_t addrs[BATCH];
-        uint32_t n = waiting < BATCH ? waiting : BATCH;
+        uint32_t n = min(waiting, BATCH);
 
         for (uint32_t i = 0; i < n; i++) {
             addrs[i] = *oxdp_ring_addr(&sock->completion, sock->completion.own + i);
@@ -233,7 +278,7 @@ static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_
     oxdp_counter_add(&sock->tx_dropped, n);
     for (uint32_t done = 0; done < n; ) {
         uint64_t addrs[BATCH];
-        uint32_t n_now = n - done < BATCH ? n - done : BATCH;
+        uint32_t n_now = min(n - done, BATCH);
 
         for (uint32_t i = 0; i < n_now; i++) {
             addrs[i] = descs[done + i].addr;

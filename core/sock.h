@@ -34,11 +34,15 @@ struct oxdp_sock_stats {
 /* Opens a socket on queue 'queue' of device 'ifindex' in the caller's network namespace, sharing
  * 'umem'.  'zerocopy' demands zero-copy (XDP_ZEROCOPY), else copy mode (XDP_COPY) is demanded.
  * 'fill' is the number of frames the socket keeps waiting for the kernel at first
- * (it grows under load up to the ring's size and shrinks when idle).
+ * (it grows under load up to the ring's size and shrinks again with it).
  * Returns 0 and stores the socket in '*ret_sock', or a negative errno: -EOPNOTSUPP (no zero-copy),
  * -ENODEV, -EBUSY (the queue has an AF_XDP socket of somebody else), -ENOMEM. */
-int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, const char *ifname, uint32_t queue, bool zerocopy,
-                   uint32_t fill, struct oxdp_sock **ret_sock);
+int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zerocopy, uint32_t fill,
+                   struct oxdp_sock **ret_sock);
+
+/* The 'fill' that is fair to one more socket on 'umem': what is lent to a quiet socket does not come back, so the
+ * first sockets get much and later ones less, and there is always something left.  At least 1. */
+uint32_t oxdp_sock_fair_fill(struct oxdp_umem *umem);
 
 /* Closes 'sock' and returns its frames to the UMEM.  NULL is allowed. */
 void oxdp_sock_close(struct oxdp_sock *sock);

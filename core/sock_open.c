@@ -51,8 +51,8 @@ static void release(struct oxdp_sock *sock);
 static int64_t now_ms(void);
 static void sleep_ms(int ms);
 
-int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, const char *ifname, uint32_t queue, bool zerocopy,
-                   uint32_t fill, struct oxdp_sock **ret_sock)
+int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zerocopy, uint32_t fill,
+                   struct oxdp_sock **ret_sock)
 {
     struct oxdp_sock *sock = aligned_alloc(_Alignof(struct oxdp_sock), sizeof *sock);
     int err;
@@ -189,6 +189,7 @@ static int alloc_id(struct oxdp_sock *sock)
         umem->n_socks_allocated = n;
     }
     umem->socks[id] = sock;
+    umem->n_socks++;
     sock->id = id;
     return 0;
 }
@@ -196,6 +197,7 @@ static int alloc_id(struct oxdp_sock *sock)
 static void free_id(struct oxdp_sock *sock)
 {
     sock->umem->socks[sock->id] = NULL;
+    sock->umem->n_socks--;
 }
 
 static struct oxdp_sock *share_source(const struct oxdp_sock *sock)

@@ -33,6 +33,7 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
 #define MAX_EVENTS 64
 #define MAX_SPIN_US 100             /* Longest polling without a packet. */
 #define MIN_SPIN_US 5
+#define STARVED_RETRY_MS 1          /* Waiting for frames to come back. */
 #define HOUSEKEEPING_ROUNDS 64      /* Rounds between quiescing. */
 #define PREFETCH_AHEAD 6            /* Packets. */
 
@@ -63,6 +64,7 @@ struct dpif_xdp_thread {
 static void *thread_main(void *);
 static void activate(struct dpif_xdp_thread *, struct dpif_xdp_rxq *);
 static bool poll_active(struct dpif_xdp_thread *);
+static void forget_quiet(struct dpif_xdp_thread *);
 static void wait_for_packets(struct dpif_xdp_thread *, int timeout_ms);
 static int rxq_receive(struct dpif_xdp_dp *, struct dpif_xdp_rxq *,
                        struct dp_packet_batch *, struct dpif_xdp_flow *[]);
@@ -105,9 +107,9 @@ thread_main(void *thread_)
             last_work = time_usec();
         } else if (!thread->n_active
                    || time_usec() - last_work >= thread->spin_us) {
-            thread->n_active = 0;
             complete_transmissions(thread->dp);
-            wait_for_packets(thread, -1);
+            forget_quiet(thread);
+            wait_for_packets(thread, thread->n_active ? STARVED_RETRY_MS : -1);
             last_work = time_usec();
             rounds = 0;
         }
@@ -142,6 +144,28 @@ poll_active(struct dpif_xdp_thread *thread)
         }
     }
     return any;
+}
+
+static bool
+is_starved(const struct dpif_xdp_rxq *rxq)
+{
+    return rxq->sock && oxdp_sock_starved(rxq->sock);
+}
+
+/* Leaves only those queues active that epoll will never report, because the
+ * kernel has no frame to receive into: polling refills them as soon as frames
+ * are free. */
+static void
+forget_quiet(struct dpif_xdp_thread *thread)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < thread->n_active; i++) {
+        if (is_starved(thread->active[i])) {
+            thread->active[n++] = thread->active[i];
+        }
+    }
+    thread->n_active = n;
 }
 
 /* Waits until a queue has packets, then makes it active.  'timeout_ms' is -1
@@ -478,6 +502,11 @@ dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, rxq->fd, &event)) {
             VLOG_ERR("%s: cannot wait for packets (%s)",
                      netdev_get_name(port->netdev), ovs_strerror(errno));
+        }
+        if (is_starved(rxq)) {
+            thread_pause(thread);
+            activate(thread, rxq);
+            thread_resume(thread);
         }
     }
 }

@@ -12,11 +12,9 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_sock);
 
-#define MIN_LEND 1
-#define MAX_LEND 512
-#define FEW_FRAMES 16                   /* Less than that is worth a word. */
+#define FEW_FRAMES 3                    /* Less than that is worth a word. */
 
-static uint32_t frames_to_lend(const struct dpif_xdp_dp *, uint32_t n_queues);
+static uint32_t frames_to_lend(const struct dpif_xdp_dp *);
 static char *socket_error(const struct dpif_xdp_port *, enum oxdp_mode,
                           uint32_t queue, int error);
 
@@ -26,13 +24,11 @@ dpif_xdp_port_open_sockets(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                            char **errorp)
 {
     struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
-    uint32_t fill = frames_to_lend(dp, n_queues);
 
     for (uint32_t q = 0; q < n_queues; q++) {
-        int error = -oxdp_sock_open(umem, port->device.ifindex,
-                                    netdev_get_name(port->netdev), q,
-                                    mode == OXDP_MODE_NATIVE_ZEROCOPY, fill,
-                                    &port->rxqs[q].sock);
+        int error = -oxdp_sock_open(umem, port->device.ifindex, q,
+                                    mode == OXDP_MODE_NATIVE_ZEROCOPY,
+                                    frames_to_lend(dp), &port->rxqs[q].sock);
 
         if (error) {
             *errorp = socket_error(port, mode, q, error);
@@ -54,18 +50,13 @@ dpif_xdp_port_close_sockets(struct dpif_xdp_port *port, uint32_t n)
     }
 }
 
-/* How many frames a new socket should keep waiting for packets.  A burst must
- * fit, but what is lent to a quiet socket does not come back: so each port
- * gets a share of what the ports before it left, less what sending needs. */
+/* How many frames a new socket should keep waiting for packets. */
 static uint32_t
-frames_to_lend(const struct dpif_xdp_dp *dp, uint32_t n_queues)
+frames_to_lend(const struct dpif_xdp_dp *dp)
 {
-    const struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
-    uint32_t n_free = oxdp_umem_n_free(umem);
-    uint32_t reserve = oxdp_umem_n_frames(umem) / 4;
-    uint32_t share = n_free > reserve ? (n_free - reserve) / 16 / n_queues : 0;
+    uint32_t n = oxdp_sock_fair_fill(dpif_xdp_packets_umem(dp->packets));
 
-    if (share < FEW_FRAMES) {
+    if (n < FEW_FRAMES) {
         static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 1);
 
         VLOG_INFO_RL(&rl, "%s: few packet buffers are left for more ports, "
@@ -73,7 +64,7 @@ frames_to_lend(const struct dpif_xdp_dp *dp, uint32_t n_queues)
                      "(%"PRIu32" now) to 32 for each port", dp->name,
                      dp->n_frames);
     }
-    return MAX(MIN_LEND, MIN(MAX_LEND, share));
+    return n;
 }
 
 /* Why the AF_XDP socket of 'queue' did not open, and what to do about it. */

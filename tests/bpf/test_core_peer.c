@@ -97,7 +97,7 @@ static int start(void **state)
                         &error)) {
         fail_msg("%s", error);
     }
-    assert_int_equal(oxdp_sock_open(w->umem, w->dev.ifindex, "p0", 0, false, 64, &w->sock), 0);
+    assert_int_equal(oxdp_sock_open(w->umem, w->dev.ifindex, 0, false, 64, &w->sock), 0);
     fd = oxdp_sock_fd(w->sock);
     if (oxdp_progs_attach(w->progs, w->dev.ifindex, true, false, 1, &fd, 1, &error)) {
         fail_msg("%s", error);

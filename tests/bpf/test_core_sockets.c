@@ -52,7 +52,7 @@ static void open_port(struct switch_ *sw, struct port *port, int n, bool native)
 
     snprintf(port->name, sizeof port->name, "p%d", n);
     assert_int_equal(oxdp_device_get(port->name, &port->dev), 0);
-    assert_int_equal(oxdp_sock_open(sw->umem, port->dev.ifindex, port->name, 0, false, FILL, &port->sock), 0);
+    assert_int_equal(oxdp_sock_open(sw->umem, port->dev.ifindex, 0, false, FILL, &port->sock), 0);
     fd = oxdp_sock_fd(port->sock);
     if (oxdp_progs_attach(sw->progs, port->dev.ifindex, native, false, PORT_NO(n), &fd, 1, &error)) {
         fail_msg("%s", error);
@@ -489,9 +489,9 @@ static void test_busy(void **state)
     free(error);
     oxdp_progs_unload(other);
 
-    assert_int_equal(oxdp_sock_open(sw->umem, port->dev.ifindex, port->name, 0, false, FILL, &sock), -EBUSY);
+    assert_int_equal(oxdp_sock_open(sw->umem, port->dev.ifindex, 0, false, FILL, &sock), -EBUSY);
     assert_int_equal(oxdp_umem_create(64, &other_umem), 0);
-    assert_int_equal(oxdp_sock_open(other_umem, port->dev.ifindex, port->name, 0, false, FILL, &sock),
+    assert_int_equal(oxdp_sock_open(other_umem, port->dev.ifindex, 0, false, FILL, &sock),
                      -EBUSY);
     oxdp_umem_destroy(other_umem);
 }
@@ -507,8 +507,8 @@ static void test_errors(void **state)
     assert_int_equal(oxdp_umem_create(0, &(struct oxdp_umem *) { NULL }), -EINVAL);
     assert_int_equal(oxdp_device_get("nothere", &dev), -ENODEV);
     assert_int_equal(oxdp_device_get("a-name-that-is-too-long", &dev), -ENODEV);
-    assert_int_equal(oxdp_sock_open(sw->umem, 999999, "x", 0, false, FILL, &sock), -ENODEV);
-    assert_int_equal(oxdp_sock_open(sw->umem, sw->ports[0].dev.ifindex, "p0", 99, false, FILL, &sock),
+    assert_int_equal(oxdp_sock_open(sw->umem, 999999, 0, false, FILL, &sock), -ENODEV);
+    assert_int_equal(oxdp_sock_open(sw->umem, sw->ports[0].dev.ifindex, 99, false, FILL, &sock),
                      -EINVAL);
 
     sandbox_run("ip link add big mtu 9000 type veth peer name bigpeer mtu 9000");
@@ -516,8 +516,8 @@ static void test_errors(void **state)
     assert_int_equal(dev.mtu, 9000);
     assert_string_equal(dev.driver, "veth");
     assert_true(dev.local_stack);
-    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, "big", 0, true, FILL, &sock), -EOPNOTSUPP);
-    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, "big", 0, false, FILL, &sock), 0);
+    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, 0, true, FILL, &sock), -EOPNOTSUPP);
+    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, 0, false, FILL, &sock), 0);
     fd = oxdp_sock_fd(sock);
     assert_int_equal(oxdp_progs_attach(sw->progs, dev.ifindex, true, false, 1, &fd, 1, &error), -ERANGE);
     assert_non_null(strstr(error, "MTU of big (9000)"));
@@ -529,7 +529,7 @@ static void test_errors(void **state)
     oxdp_sock_close(sock);
 
     assert_int_equal(oxdp_device_get("lo", &dev), 0);
-    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, "lo", 0, false, FILL, &sock), 0);
+    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, 0, false, FILL, &sock), 0);
     fd = oxdp_sock_fd(sock);
     assert_int_equal(oxdp_progs_attach(sw->progs, dev.ifindex, true, false, 1, &fd, 1, &error), -EOPNOTSUPP);
     assert_non_null(strstr(error, "no native XDP"));
@@ -554,7 +554,7 @@ static void test_queues(void **state)
     assert_int_equal(dev.n_rx_queues, 3);
     assert_int_equal(dev.n_tx_queues, 3);
     for (int q = 0; q < 2; q++) {
-        assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, "multi", q, false, FILL, &socks[q]), 0);
+        assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, q, false, FILL, &socks[q]), 0);
         fds[q] = oxdp_sock_fd(socks[q]);
     }
     if (oxdp_progs_attach(sw->progs, dev.ifindex, true, false, 5, fds, 2, &error)) {
@@ -567,7 +567,7 @@ static void test_queues(void **state)
 
     sandbox_run("ip link add next type veth peer name nextpeer");
     assert_int_equal(oxdp_device_get("next", &next_dev), 0);
-    assert_int_equal(oxdp_sock_open(sw->umem, next_dev.ifindex, "next", 0, false, FILL, &next), 0);
+    assert_int_equal(oxdp_sock_open(sw->umem, next_dev.ifindex, 0, false, FILL, &next), 0);
     fds[0] = oxdp_sock_fd(next);
     assert_int_equal(oxdp_progs_attach(sw->progs, next_dev.ifindex, true, false, 6, fds, 1, &error), 0);
 
@@ -612,7 +612,7 @@ static void test_queues(void **state)
                 "peer name many numrxqueues 2 numtxqueues 2");
     assert_int_equal(oxdp_device_get("few", &dev), 0);
     assert_int_equal(dev.n_rx_queues, 1);
-    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, "few", 0, false, FILL, &socks[0]), 0);
+    assert_int_equal(oxdp_sock_open(sw->umem, dev.ifindex, 0, false, FILL, &socks[0]), 0);
     fds[0] = oxdp_sock_fd(socks[0]);
     assert_int_equal(oxdp_progs_attach(sw->progs, dev.ifindex, true, false, 5, fds, 1, &error), -ENOSPC);
     assert_non_null(strstr(error, "few has 1 receive queue(s), fewer than its peer"));
@@ -643,7 +643,7 @@ static void test_many(void **state)
 
         snprintf(name, sizeof name, "m%d", i);
         assert_int_equal(oxdp_device_get(name, &devs[i]), 0);
-        assert_int_equal(oxdp_sock_open(sw.umem, devs[i].ifindex, name, 0, false, 4, &socks[i]), 0);
+        assert_int_equal(oxdp_sock_open(sw.umem, devs[i].ifindex, 0, false, 4, &socks[i]), 0);
         fd = oxdp_sock_fd(socks[i]);
         assert_int_equal(oxdp_progs_attach(sw.progs, devs[i].ifindex, true, false, i, &fd, 1, &error), 0);
     }

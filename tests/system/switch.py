@@ -51,7 +51,7 @@ class Switch:
 
     On leaving a "with" block both end, and an unexpected warning in the daemon's log is a failure."""
 
-    def __init__(self, daemon=DAEMON, datapath=DATAPATH):
+    def __init__(self, daemon=DAEMON, datapath=DATAPATH, env=None):
         if not pathlib.Path(daemon).exists():
             raise lab.Failed(f"{daemon} does not exist: run make")
         self.daemon, self.datapath = daemon, datapath
@@ -59,7 +59,8 @@ class Switch:
         self.log_path = self.rundir / "ovs-vswitchd.log"
         self.expected = []              # Regular expressions of warnings that a test provokes.
         self.process = self._database = None
-        self.env = {**os.environ, **{f"OVS_{name}DIR": str(self.rundir) for name in ("RUN", "LOG", "DB", "SYSCONF")}}
+        self.env = {**os.environ, **(env or {}),
+                    **{f"OVS_{name}DIR": str(self.rundir) for name in ("RUN", "LOG", "DB", "SYSCONF")}}
         self.env["PATH"] = f"{pathlib.Path(tool('ovs-vsctl')).parent}:{self.env['PATH']}"
 
     def start_database(self):

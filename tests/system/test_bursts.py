@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bursts, and packet buffers that run out: what is lost is known, and nothing stays behind."""
+import contextlib
+import pathlib
+import re
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+import wire
+
+SOURCE = "02:00:00:00:00:01"
+TO_ALL = "ff:ff:ff:ff:ff:ff"
+
+
+@pytest.fixture(autouse=True)
+def needs_engine():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath has a UMEM")
+
+
+@contextlib.contextmanager
+def engine(frames, env=None):
+    """A switch whose engine does all the work, with 'frames' packet buffers."""
+    with switches.Switch(env=env) as switch:
+        switch.vsctl("set", "open", ".", "other_config:xdp-offload=false", f"other_config:xdp-umem-frames={frames}")
+        switch.add_bridge("br0")
+        yield switch
+
+
+def plug(world, switch, number):
+    container = world.enter_context(lab.Namespace(f"c{number}"))
+    lab.make_veth(f"to-c{number}", container)
+    lab.add_addresses(container, "eth0", f"10.0.0.{number}/24")
+    switch.add_port(f"to-c{number}")
+    return container
+
+
+def count(switch, *names):
+    """The sum of these counters of all queues."""
+    return sum(int(n) for n in re.findall(rf"(?:{'|'.join(names)}):(\d+)", switch.appctl("xdp/show")))
+
+
+def free_frames(switch):
+    return int(re.search(r"(\d+) free", switch.appctl("xdp/show"))[1])
+
+
+def test_no_loss_in_a_burst(world):
+    """2,000 frames into a quiet port: all arrive, however late the engine wakes up."""
+    total = 2000
+    frames = [wire.udp_frame(SOURCE, TO_ALL, number.to_bytes(4, "big") + b"burst") for number in range(total)]
+    with engine(32768) as switch:
+        source, sink = plug(world, switch, 1), plug(world, switch, 2)
+        switch.flows("br0", "in_port=to-c1,actions=to-c2")
+        with wire.Wire(source) as out, wire.Wire(sink) as into:
+            out.send(*frames)
+            arrived = into.receive(lambda frame: frame[46:51] == b"burst", total)
+        assert count(switch, "ring-full", "no-frames", "send-drops") == 0
+        assert [frame[42:46] for frame in arrived] == [frame[42:46] for frame in frames]
+
+
+def test_no_port_stays_deaf(world):
+    """Devices that do not send hold every buffer, so that the port from which the frames came has none to receive
+    into.  When they send again, it must hear again, although nothing else happens."""
+    stuck = pathlib.Path("/run/stuck")
+    preload = {"LD_PRELOAD": str(switches.BUILD / "tests/system/stuck.so"), "STUCK": str(stuck)}
+    with engine(256, preload) as switch:
+        containers = [plug(world, switch, number) for number in range(1, 5)]
+        traffic.wait_for_ping(containers[0], "10.0.0.4")
+        switch.flows("br0", "in_port=to-c1,actions=to-c2,to-c3,to-c4", "actions=normal")
+        stuck.touch()
+        with wire.Wire(containers[0]) as out:
+            def send():
+                out.send(wire.udp_frame(SOURCE, TO_ALL))
+                return free_frames(switch) == 0 and count(switch, "no-frames")
+            lab.wait_until(send, "no buffer is free", 60)
+        switch.flows("br0", "actions=normal")
+        stuck.unlink()
+        traffic.wait_for_ping(containers[0], "10.0.0.4")
+        lab.wait_until(lambda: free_frames(switch) >= 64, "buffers come back")
