@@ -322,13 +322,19 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
         struct cmap_node *node = cmap_next_position(&dp->flows,
                                                     &dump->position);
         if (node) {
-            found[n++] = CONTAINER_OF(node, struct dpif_xdp_flow, node);
+            found[n] = CONTAINER_OF(node, struct dpif_xdp_flow, node);
+            OVS_PREFETCH(&found[n]->n_packets);
+            OVS_PREFETCH(&found[n++]->fp);
         } else {
             dump->done = true;
         }
     }
     ovs_mutex_unlock(&dump->mutex);
 
+    /* Nearly all of the time would be spent waiting for memory. */
+    for (int i = 0; i < n; i++) {
+        dpif_xdp_fastpath_prefetch_stats(dp, found[i]);
+    }
     for (int i = 0; i < n; i++) {
         struct ofpbuf key, mask;
 

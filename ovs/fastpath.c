@@ -386,6 +386,22 @@ dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
     stats->tcp_flags |= sum.tcp_flags;
 }
 
+void
+dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *dp,
+                                 const struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp && flow->fp.index != DP_NO_FLOW) {
+        const struct dp_tables *memory = oxdp_table_memory(fp->table);
+
+        for (uint32_t i = 0; i < memory->head->shards; i++) {
+            OVS_PREFETCH(&memory->stats[i * memory->n_flows
+                                        + flow->fp.index]);
+        }
+    }
+}
+
 struct dpif_xdp_flow *
 dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
                           const struct dp_record *record)
