@@ -51,7 +51,8 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     }
 
     *ret_full = OXDP_TABLE_FULL_BUCKETS;
-    if (oxdp_table_mask_link(t, mask_index, index, oxdp_table_hash(t, mask_index, spec->key))) {
+    t->hashes[index] = oxdp_table_hash(t, mask_index, spec->key);
+    if (oxdp_table_mask_link(t, mask_index, index)) {
         goto no_bucket;
     }
     __atomic_store_n(&flow->mask, mask_index, __ATOMIC_RELEASE);
@@ -73,10 +74,8 @@ void oxdp_table_unlink(struct oxdp_table *t, uint32_t index)
 {
     struct dp_flow *flow = &t->mem.flows[index];
     uint32_t mask_index = flow->mask;
-    union dp_key key;
 
-    oxdp_table_flow_key(t, mask_index, index, &key);
-    oxdp_table_mask_unlink(t, mask_index, index, oxdp_table_hash(t, mask_index, &key));
+    oxdp_table_mask_unlink(t, mask_index, index);
     __atomic_store_n(&flow->mask, DP_MASK_ALL, __ATOMIC_RELEASE);
     oxdp_table_mask_put(t, mask_index);
     t->limbo_flows[t->n_limbo_flows++] = index;
@@ -258,9 +257,10 @@ int oxdp_table_create(const struct oxdp_table_config *config, const struct dp_ta
     }
     t->buckets = oxdp_buddy_create(t->mem.n_buckets);
     t->ops = oxdp_buddy_create(t->mem.n_ops);
+    t->hashes = malloc(t->mem.n_flows * sizeof *t->hashes);
     t->free_flows = malloc(t->mem.n_flows * sizeof *t->free_flows);
     t->limbo_flows = malloc(t->mem.n_flows * sizeof *t->limbo_flows);
-    if (!t->buckets || !t->ops || !t->free_flows || !t->limbo_flows) {
+    if (!t->buckets || !t->ops || !t->hashes || !t->free_flows || !t->limbo_flows) {
         goto error;
     }
     for (uint32_t i = 0; i < t->mem.n_flows; i++) {
@@ -295,6 +295,7 @@ void oxdp_table_destroy(struct oxdp_table *t)
     oxdp_buddy_destroy(t->buckets);
     oxdp_buddy_destroy(t->ops);
     free(t->limbo_regions);
+    free(t->hashes);
     free(t->free_flows);
     free(t->limbo_flows);
     free(t);

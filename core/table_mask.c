@@ -17,7 +17,7 @@ static void mask_words(const struct dp_mask *, union dp_key *ret_words);
 static void fill_mask(struct dp_mask *, const union dp_key *);
 static void update_union(struct oxdp_table *);
 static int grow(struct oxdp_table *, struct dp_mask *);
-static bool put_slot(struct oxdp_table *, uint32_t mask_index, uint64_t region, uint64_t hash, uint32_t flow);
+static bool put_slot(struct oxdp_table *, uint64_t region, uint32_t flow);
 static int defer_region(struct oxdp_table *, uint64_t region);
 
 int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
@@ -86,11 +86,11 @@ void oxdp_table_mask_put(struct oxdp_table *t, uint32_t index)
     update_union(t);
 }
 
-int oxdp_table_mask_link(struct oxdp_table *t, uint32_t mask_index, uint32_t flow, uint64_t hash)
+int oxdp_table_mask_link(struct oxdp_table *t, uint32_t mask_index, uint32_t flow)
 {
     struct dp_mask *mask = &t->mem.masks[mask_index];
 
-    while (!put_slot(t, mask_index, mask->region, hash, flow)) {
+    while (!put_slot(t, mask->region, flow)) {
         int error = grow(t, mask);
 
         if (error) {
@@ -124,19 +124,14 @@ static bool put_elsewhere(struct dp_bucket *home, struct dp_bucket *other, uint6
 
 /* Makes room in a full bucket: moves one of the flows at home there to its alternative, where it stands before
  * it goes, so that readers, who look at home first, always find it; then takes its slot. */
-static bool displace(struct oxdp_table *t, uint32_t mask_index, uint64_t region, uint32_t bucket_index,
-                     uint64_t slot)
+static bool displace(struct oxdp_table *t, uint64_t region, uint32_t bucket_index, uint64_t slot)
 {
     uint32_t first = DP_REGION_FIRST(region);
     uint32_t last = DP_REGION_LAST(region);
     struct dp_bucket *bucket = &t->mem.buckets[first + bucket_index];
 
     for (int i = 0; i < DP_BUCKET_SLOTS; i++) {
-        union dp_key key;
-
-        oxdp_table_flow_key(t, mask_index, DP_SLOT_FLOW(bucket->slot[i]), &key);
-
-        uint64_t hash = oxdp_table_hash(t, mask_index, &key);
+        uint64_t hash = t->hashes[DP_SLOT_FLOW(bucket->slot[i])];
         uint32_t other = dp_hash_alternative(hash, last);
 
         if (dp_hash_bucket(hash, last) == bucket_index && other != bucket_index
@@ -148,8 +143,9 @@ static bool displace(struct oxdp_table *t, uint32_t mask_index, uint64_t region,
     return false;
 }
 
-static bool put_slot(struct oxdp_table *t, uint32_t mask_index, uint64_t region, uint64_t hash, uint32_t flow)
+static bool put_slot(struct oxdp_table *t, uint64_t region, uint32_t flow)
 {
+    uint64_t hash = t->hashes[flow];
     uint32_t first = DP_REGION_FIRST(region);
     uint32_t last = DP_REGION_LAST(region);
     uint32_t home_index = dp_hash_bucket(hash, last);
@@ -164,11 +160,11 @@ static bool put_slot(struct oxdp_table *t, uint32_t mask_index, uint64_t region,
     if (home == other) {
         return false;
     }
-    if (put_elsewhere(home, other, slot) || displace(t, mask_index, region, home_index, slot)) {
+    if (put_elsewhere(home, other, slot) || displace(t, region, home_index, slot)) {
         return true;
     }
     __atomic_store_n(&home->n_elsewhere, home->n_elsewhere + 1, __ATOMIC_RELEASE);
-    if (displace(t, mask_index, region, other_index, slot)) {
+    if (displace(t, region, other_index, slot)) {
         return true;
     }
     home->n_elsewhere--;
@@ -179,7 +175,6 @@ static bool put_slot(struct oxdp_table *t, uint32_t mask_index, uint64_t region,
 static int grow(struct oxdp_table *t, struct dp_mask *mask)
 {
     uint64_t old = mask->region;
-    uint32_t mask_index = mask - t->mem.masks;
     uint32_t n = 2 * (DP_REGION_LAST(old) + 1);
 
     for (;; n *= 2) {
@@ -209,11 +204,7 @@ static int grow(struct oxdp_table *t, struct dp_mask *mask)
 
             for (int j = 0; fits && j < DP_BUCKET_SLOTS; j++) {
                 if (bucket->slot[j]) {
-                    uint32_t flow = DP_SLOT_FLOW(bucket->slot[j]);
-                    union dp_key key;
-
-                    oxdp_table_flow_key(t, mask_index, flow, &key);
-                    fits = put_slot(t, mask_index, region, oxdp_table_hash(t, mask_index, &key), flow);
+                    fits = put_slot(t, region, DP_SLOT_FLOW(bucket->slot[j]));
                 }
             }
         }
@@ -228,8 +219,9 @@ static int grow(struct oxdp_table *t, struct dp_mask *mask)
     }
 }
 
-void oxdp_table_mask_unlink(struct oxdp_table *t, uint32_t mask_index, uint32_t flow, uint64_t hash)
+void oxdp_table_mask_unlink(struct oxdp_table *t, uint32_t mask_index, uint32_t flow)
 {
+    uint64_t hash = t->hashes[flow];
     uint64_t region = t->mem.masks[mask_index].region;
     uint32_t first = DP_REGION_FIRST(region);
     uint32_t last = DP_REGION_LAST(region);

@@ -15,6 +15,8 @@ struct oxdp_table {
     struct oxdp_buddy *buckets;
     struct oxdp_buddy *ops;
 
+    uint64_t *hashes;           /* Of the keys of flows, by index. */
+
     uint32_t *free_flows;       /* Stack of indexes. */
     uint32_t n_free_flows;
 
@@ -39,9 +41,9 @@ struct oxdp_table {
 int oxdp_table_mask_get(struct oxdp_table *, const union dp_key *mask);
 void oxdp_table_mask_put(struct oxdp_table *, uint32_t mask_index);
 
-/* Links a complete flow into the hash table of its mask.  0 or -ENOSPC. */
-int oxdp_table_mask_link(struct oxdp_table *, uint32_t mask_index, uint32_t flow, uint64_t hash);
-void oxdp_table_mask_unlink(struct oxdp_table *, uint32_t mask_index, uint32_t flow, uint64_t hash);
+/* Links a complete flow, whose hash is known, into the hash table of its mask.  0 or -ENOSPC. */
+int oxdp_table_mask_link(struct oxdp_table *, uint32_t mask_index, uint32_t flow);
+void oxdp_table_mask_unlink(struct oxdp_table *, uint32_t mask_index, uint32_t flow);
 
 /* Frees the masks and regions that reclaiming began with; no reader may hold any. */
 void oxdp_table_masks_reclaim(struct oxdp_table *);

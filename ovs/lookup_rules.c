@@ -12,8 +12,7 @@
 #include "random.h"
 
 static struct subtable *subtable_find(struct dpif_xdp_cls *,
-                                      const struct flow_wildcards *,
-                                      uint32_t hash);
+                                      const struct flow_wildcards *);
 static struct subtable *subtable_get(struct dpif_xdp_cls *,
                                      const struct flow_wildcards *);
 static uint32_t wc_hash(const struct flow_wildcards *);
@@ -75,7 +74,7 @@ dpif_xdp_cls_find(struct dpif_xdp_cls *cls, const struct match *match)
     uint64_t hash = 0;
 
     WC_MASK_FIELD(&wc, in_port);
-    subtable = subtable_find(cls, &wc, wc_hash(&wc));
+    subtable = subtable_find(cls, &wc);
     if (!subtable) {
         return NULL;
     }
@@ -193,30 +192,30 @@ index_alloc(struct dpif_xdp_cls *cls)
     return cls->free_indexes[--cls->n_free];
 }
 
+/* A sum whose terms do not wait for each other. */
 static uint32_t
 wc_hash(const struct flow_wildcards *wc)
 {
     uint64_t hash = 0;
 
     for (size_t i = 0; i < FLOW_U64S; i++) {
-        hash += (flow_u64_value(&wc->masks, i)
+        uint64_t word = flow_u64_value(&wc->masks, i);
+
+        hash += ((word ^ word >> 32)
                  * (UINT64_C(0x9e3779b97f4a7c15) * (2 * i + 1)));
-        hash ^= hash >> 32;
     }
-    return hash;
+    return hash ^ hash >> 32;
 }
 
 static struct subtable *
-subtable_find(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc,
-              uint32_t hash)
+subtable_find(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
 {
     struct subtable *subtable = cls->last;
 
-    if (subtable && subtable->node.hash == hash
-        && !memcmp(&subtable->wc, wc, sizeof *wc)) {
+    if (subtable && !memcmp(&subtable->wc, wc, sizeof *wc)) {
         return subtable;
     }
-    HMAP_FOR_EACH_WITH_HASH (subtable, node, hash, &cls->by_mask) {
+    HMAP_FOR_EACH_WITH_HASH (subtable, node, wc_hash(wc), &cls->by_mask) {
         if (!memcmp(&subtable->wc, wc, sizeof *wc)) {
             cls->last = subtable;
             return subtable;
@@ -228,8 +227,7 @@ subtable_find(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc,
 static struct subtable *
 subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
 {
-    uint32_t hash = wc_hash(wc);
-    struct subtable *subtable = subtable_find(cls, wc, hash);
+    struct subtable *subtable = subtable_find(cls, wc);
     struct slots *slots;
     size_t n_words = 0;
 
@@ -255,7 +253,7 @@ subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
     }
     slots = xzalloc_cacheline(sizeof *slots + sizeof slots->slots[0]);
     ovsrcu_init(&subtable->slots, slots);
-    hmap_insert(&cls->by_mask, &subtable->node, hash);
+    hmap_insert(&cls->by_mask, &subtable->node, wc_hash(wc));
     pvector_insert(&cls->subtables, subtable, 0);
     pvector_publish(&cls->subtables);
     return subtable;
