@@ -4,7 +4,7 @@
 B ?= build
 BUILD = scripts/build $(B) $(MESON_ARGS)
 
-.PHONY: all deps Demo check check-ovs check-vm bench install clean help
+.PHONY: all deps demo check check-ovs check-vm bench bench-compare install clean help
 
 all: deps ; @$(BUILD)
 deps: ; @scripts/deps
@@ -13,7 +13,15 @@ demo: ; @scripts/deps Demo && $(BUILD) && scripts/demo $(ARGS)
 check: ; @scripts/deps Test && $(BUILD) && scripts/check $(B) $(ARGS)
 check-ovs: ; @scripts/deps Test && $(BUILD) && tests/ovs/run $(ARGS)
 check-vm: ; @scripts/deps Test Vm && $(BUILD) && tests/vm/run $(ARGS)
-bench: ; @scripts/deps Bench && $(BUILD) && bench/run $(ARGS)
+bench: ; @scripts/deps Bench $(if $(QUICK)$(CASES)$(PEERS),,Vm) && $(BUILD) && bench/run --build $(B) $(ARGS)
+
+# make bench-compare OLD.json NEW.json: files among the goals are this target's arguments.
+COMPARED = $(filter %.json,$(MAKECMDGOALS))
+bench-compare: ; @bench/compare $(COMPARED)
+ifneq ($(COMPARED),)
+.PHONY: $(COMPARED)
+$(COMPARED): ; @:
+endif
 
 install: all ; @meson install -C $(B) --no-rebuild $(if $(DESTDIR),--destdir "$(DESTDIR)")
 clean: ; @rm -rf $(B) $(B)-asan
@@ -24,6 +32,7 @@ help:
 	@echo 'make check      all quick tests (root)'
 	@echo "make check-ovs  Open vSwitch's own test suites on the xdp datapath (root)"
 	@echo 'make check-vm   the same on the stock Debian kernel in an emulated machine'
-	@echo 'make bench      measure, beside the stock daemon (root)'
+	@echo 'make bench      measure, beside what could be used instead, and draw it (root); QUICK=1, CASES=, ROUNDS='
+	@echo 'make bench-compare A.json B.json   what changed beyond noise'
 	@echo 'make install    install the daemon (DESTDIR=...)'
 	@echo 'make clean      remove what was built here'

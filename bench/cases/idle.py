@@ -2,8 +2,10 @@
 from bench.lib import measure
 
 TITLE = "An idle switch"
+GROUP = "Control"
 QUESTION = "How much of a core does the daemon use with 32 ports on which nothing happens?"
 RULE = None
+QUICK = True
 DAEMONS_ONLY = True
 N_PORTS = 32
 ROWS = {"cpu": {"title": "32 idle ports", "unit": "cores", "better": "less"}}

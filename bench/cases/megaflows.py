@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
 from bench.lib import datapath, measure
 
 TITLE = "Many megaflows, many masks"
+GROUP = "Forwarding"
 QUESTION = ("How many frames per second, when they are spread over 1,000 megaflows (exact 5-tuples) with 20 masks, "
             "and when a million microflows share 16 megaflows of 16 masks, and a 17th, exact one, makes every "
             "cache by packet signature tell them all apart, so that none helps and half of the masks are tried for "
@@ -15,10 +17,7 @@ ROWS = {
 
 
 def run(w, peer, settings):
-    ports = w.make_path()
-    sink = w.sink(*peer.sink_at)
-    peer.start(w, ports, RULE)
-    w.wait_for_path(sink)
+    sink = forward.make_path(w, peer, RULE)
     answers = {}
     for row, flows, n_flows in (("exact", datapath.exact_flows(1000, 20), 1000),
                                 ("masks", datapath.prefix_flows(16), 1000000)):

@@ -2,8 +2,10 @@
 from bench.cases import forward
 
 TITLE = "Learning switch"
+GROUP = "Forwarding"
 QUESTION = "The same with the action NORMAL (learning by MAC address)."
 RULE = "normal"
+QUICK = True
 ROWS = {"1k": forward.ROWS["1k"]}
 
 

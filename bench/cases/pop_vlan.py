@@ -2,6 +2,7 @@
 from bench.cases import forward
 
 TITLE = "Popping a VLAN tag"
+GROUP = "Forwarding"
 QUESTION = "The same with tagged frames and a rule that pops the tag."
 RULE = "pop-vlan"
 ROWS = {"1": forward.ROWS["1"]}

@@ -2,6 +2,7 @@
 from bench.cases import forward
 
 TITLE = "Pushing a VLAN tag"
+GROUP = "Forwarding"
 QUESTION = "The same with a rule that pushes an 802.1Q tag."
 RULE = "push-vlan"
 ROWS = {"1": forward.ROWS["1"]}

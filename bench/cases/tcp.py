@@ -2,9 +2,12 @@
 from bench.lib import iperf, world
 
 TITLE = "TCP between two hosts"
+GROUP = "SIGCOMM 2021: the dataplane ten years later"
 QUESTION = ("What throughput has one TCP stream between two network namespaces behind the switch, with iperf3? The "
             "hosts leave segmentation and checksums to their devices where the switch can live with that.")
 RULE = "normal"
+SOCKETS = True
+QUICK = True
 ROWS = {
     "rate": {"title": "1 stream", "unit": "Gb/s", "better": "more"},
     "retransmits": {"title": "retransmitted", "unit": "segments/s", "better": "less"},

@@ -2,9 +2,11 @@
 from bench.lib import measure
 
 TITLE = "New flows"
+GROUP = "Latency and decisions"
 QUESTION = ("How many new flows per second does the switch set up, when the rule looks at the source and so "
             "every packet of a million sources needs a decision of its own?")
 RULE = "per-source"
+QUICK = True
 DAEMONS_ONLY = True
 ROWS = {"rate": {"title": "flows set up", "unit": "thousand/s", "better": "more"}}
 OFFERED = 500000                            # New flows per second: more than any switch here sets up.

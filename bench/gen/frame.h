@@ -64,6 +64,16 @@ struct bench_frame6 {
 _Static_assert(sizeof(struct bench_tagged_frame) == sizeof(struct bench_frame) + 4, "a tag more");
 _Static_assert(sizeof(struct bench_frame6) == sizeof(struct bench_frame) + 20, "a longer IP header");
 
+/* Where the L2 forwarder sends a frame: key of its table. */
+struct bench_l2_key {
+    __u16 vlan;                     /* VLAN identifier, host byte order; 0: no tag. */
+    __u8 mac[6];                    /* Destination. */
+};
+
+_Static_assert(sizeof(struct bench_l2_key) == 8, "no padding in a map's key");
+
+#define BENCH_MAX_PORTS 64          /* Of the L2 forwarder. */
+
 struct bench_count {
     __u64 packets;                  /* Our frames. */
     __u64 bytes;                    /* Of our frames, without the frame check sequence. */

@@ -15,9 +15,6 @@
 #include "traffic.h"
 #include "traffic.skel.h"
 
-/* One test run at full speed; a few milliseconds, so that the end is not missed by much. */
-#define CALL_FRAMES 16384
-
 /* A limited rate is kept by bursts this far apart: short enough that a burst fits an AF_XDP ring of
  * 2,048 frames at 4 Mpps. */
 #define BURST_INTERVAL 250000ull            /* Nanoseconds. */
@@ -46,7 +43,7 @@ int bench_run_generate(const struct bench_options *options)
     start = now = bench_now();
     end = start + options->seconds * 1e9;
     for (uint64_t burst = start; now < end && !error; now = bench_now()) {
-        uint64_t due = CALL_FRAMES;
+        uint64_t due = options->call;
 
         if (options->rate) {
             burst += BURST_INTERVAL;
@@ -134,6 +131,7 @@ static struct traffic_bpf *load(const struct bench_options *options)
     skel->rodata->n_flows = options->flows;
     skel->rodata->vlan_tci = htons(options->vlan);
     skel->rodata->ip6 = options->ip6;
+    skel->rodata->n_receivers = options->receivers;
     skel->bss->first_frame = frame;
     skel->bss->first_frame6 = first_frame6(options);
     if (traffic_bpf__load(skel)
@@ -142,7 +140,8 @@ static struct traffic_bpf *load(const struct bench_options *options)
         traffic_bpf__destroy(skel);
         return NULL;
     }
-    skel->links.bench_generate = hold_dispatcher_slot(skel);
+    if (!options->plain)
+        skel->links.bench_generate = hold_dispatcher_slot(skel);
     return skel;
 }
 

@@ -124,8 +124,8 @@ static void print_percentiles(uint32_t *samples, size_t n, unsigned int lost)
     qsort(samples, n, sizeof(*samples), compare);
     printf("{\"answers\": %zu, \"lost\": %u", n, lost);
     if (n) {
-        printf(", \"min\": %u, \"p50\": %u, \"p99\": %u, \"max\": %u", samples[0], samples[n / 2],
-               samples[n * 99 / 100], samples[n - 1]);
+        printf(", \"min\": %u, \"p50\": %u, \"p99\": %u, \"p999\": %u, \"max\": %u", samples[0],
+               samples[n / 2], samples[n * 99 / 100], samples[n * 999 / 1000], samples[n - 1]);
     }
     puts("}");
 }

@@ -22,6 +22,11 @@ static const struct {
     { "generate", bench_run_generate },
     { "sink", bench_run_sink },
     { "forward", bench_run_forward },
+    { "l2", bench_run_l2 },
+    { "return", bench_run_return },
+    { "socket", bench_run_socket },
+    { "vm", bench_run_vm },
+    { "busy", bench_run_busy },
     { "echo", bench_run_echo },
     { "ping", bench_run_ping },
 };
@@ -29,13 +34,21 @@ static const struct {
 static const char usage[] =
     "usage: bench-traffic COMMAND [OPTIONS]\n"
     "  generate  send UDP frames out of --dev DEVICE: --flows N, --rate PPS (0: maximum), --seconds S, --cpu N,\n"
-    "            --size BYTES, --batch N, --src MAC, --dst MAC, --vlan VID, --ip6\n"
+    "            --size BYTES, --batch N, --src MAC, --dst MAC, --vlan VID, --ip6,\n"
+    "            --receivers N (spread over N destination addresses), --call FRAMES (per test run),\n"
+    "            --plain (without an attached program, so that each test run waits for RCU)\n"
     "  sink      drop and count what --dev receives; a line on standard input asks for the counts\n"
     "  forward   redirect what --dev receives to --to DEVICE, until standard input ends\n"
+    "  l2        forward between devices by VLAN and destination MAC: --entry VLAN,MAC,DEVICE ...\n"
+    "  return    send what --dev receives back out of it\n"
+    "  socket    drop, or with --back return, what --dev receives, by an AF_XDP socket\n"
+    "  vm        make taps --dev and --to and copy frames from each to the other\n"
+    "  busy      use CPU --cpu; a line on standard input asks how much\n"
     "  echo      answer UDP requests to --address until standard input ends\n"
     "  ping      send UDP requests to --address one after the other for --seconds, print percentiles of the\n"
     "            time until the answer; --new-flows: each from another port\n"
-    "sink, forward, echo print {} when they are ready; generate, sink, ping print JSON.\n";
+    "sink, forward and return take --generic: generic XDP.\n"
+    "Those that run until standard input ends print {} when they are ready; generate, sink, ping print JSON.\n";
 
 int main(int argc, char *argv[])
 {
@@ -78,11 +91,11 @@ int bench_move_to_cpu(int cpu)
     return 0;
 }
 
-static bool parse_mac(const char *s, uint8_t mac[6])
+bool bench_parse_mac(const char *s, uint8_t mac[6])
 {
     char end;
 
-    return sscanf(s, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx%c", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
+    return s && sscanf(s, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx%c", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
                   &mac[5], &end) == 6;
 }
 
@@ -100,12 +113,15 @@ static bool parse_number(const char *s, double min, double max, double *ret)
     return true;
 }
 
-static bool parse_device(const char *name, unsigned int *ret_ifindex)
+/* Stores the number of the device 'name', if there is a name; false after having said that it does not exist. */
+static bool find_device(const char *name, unsigned int *ret_ifindex)
 {
-    unsigned int ifindex = if_nametoindex(name);
+    unsigned int ifindex = name ? if_nametoindex(name) : 0;
 
-    if (!ifindex)
+    if (name && !ifindex) {
+        fprintf(stderr, "bench-traffic: there is no device '%s'\n", name);
         return false;
+    }
     *ret_ifindex = ifindex;
     return true;
 }
@@ -121,13 +137,16 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
         { "src", required_argument, NULL, 'S' },   { "dst", required_argument, NULL, 'D' },
         { "address", required_argument, NULL, 'a' }, { "new-flows", no_argument, NULL, 'n' },
         { "vlan", required_argument, NULL, 'v' },  { "ip6", no_argument, NULL, '6' },
+        { "receivers", required_argument, NULL, 'R' }, { "call", required_argument, NULL, 'C' },
+        { "entry", required_argument, NULL, 'e' }, { "plain", no_argument, NULL, 'p' },
+        { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
         { "help", no_argument, NULL, 'h' },        { 0 },
     };
     double number = 0;
     int c, index;
 
     *options = (struct bench_options) {
-        .flows = 1, .seconds = 1, .cpu = -1, .size = BENCH_FRAME_MIN, .batch = 64,
+        .flows = 1, .seconds = 1, .cpu = -1, .size = BENCH_FRAME_MIN, .batch = 64, .call = 16384, .receivers = 1,
         .eth_src = { 2, 0, 0, 0, 0, 1 }, .eth_dst = { 2, 0, 0, 0, 0, 2 },
     };
     while ((c = getopt_long(argc, argv, "h", longopts, &index)) != -1) {
@@ -135,10 +154,32 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
 
         switch (c) {
         case 'd':
-            ok = parse_device(optarg, &options->ifindex);
+            options->dev = optarg;
             break;
         case 't':
-            ok = parse_device(optarg, &options->to_ifindex);
+            options->to = optarg;
+            break;
+        case 'R':
+            ok = parse_number(optarg, 1, UINT8_MAX, &number);
+            options->receivers = number;
+            break;
+        case 'C':
+            ok = parse_number(optarg, 1, 1 << 24, &number);
+            options->call = number;
+            break;
+        case 'e':
+            ok = options->n_entries < BENCH_MAX_PORTS;
+            if (ok)
+                options->entries[options->n_entries++] = optarg;
+            break;
+        case 'p':
+            options->plain = true;
+            break;
+        case 'g':
+            options->generic = true;
+            break;
+        case 'B':
+            options->back = true;
             break;
         case 'f':
             ok = parse_number(optarg, 1, UINT32_MAX, &number);
@@ -164,10 +205,10 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
             options->batch = number;
             break;
         case 'S':
-            ok = parse_mac(optarg, options->eth_src);
+            ok = bench_parse_mac(optarg, options->eth_src);
             break;
         case 'D':
-            ok = parse_mac(optarg, options->eth_dst);
+            ok = bench_parse_mac(optarg, options->eth_dst);
             break;
         case 'a':
             ok = inet_pton(AF_INET, optarg, &options->address) == 1;
@@ -199,5 +240,8 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
         return 2;
     }
     options->command = argv[optind];
+    if (strcmp(options->command, "vm")
+        && (!find_device(options->dev, &options->ifindex) || !find_device(options->to, &options->to_ifindex)))
+        return 2;
     return 0;
 }

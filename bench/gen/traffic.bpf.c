@@ -4,7 +4,9 @@
  *     bench_generate -> veth ~ [ the switch under test ] ~ veth -> bench_sink
  *
  * bench_generate runs under BPF_PROG_TEST_RUN with live frames; bench_forward is the ceiling: the least
- * that any XDP switch can do. */
+ * that any XDP switch can do.  bench_l2 is the least that an XDP switch which looks at addresses can do,
+ * bench_return what a container that answers in XDP does, bench_to_socket the kernel's half of an AF_XDP
+ * program. */
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <bpf/bpf_endian.h>
@@ -16,6 +18,7 @@
 const volatile __u32 n_flows = 1;
 const volatile __u16 vlan_tci;                  /* Network byte order; 0: no tag. */
 const volatile bool ip6;
+const volatile __u8 n_receivers = 1;            /* Flow I goes to the I-th address after eth_dst, modulo this. */
 struct bench_frame first_frame;                 /* Flow 0; ip_check is right for it. */
 struct bench_frame6 first_frame6;
 
@@ -34,6 +37,29 @@ struct {
     __type(key, __u32);
     __type(value, struct bench_count);
 } counts SEC(".maps");
+
+/* Written by the tool before traffic starts: a port's place in l2_out.  Full: the tool fails. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, BENCH_MAX_PORTS);
+    __type(key, struct bench_l2_key);
+    __type(value, __u32);
+} l2_table SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_DEVMAP);
+    __uint(max_entries, BENCH_MAX_PORTS);
+    __type(key, __u32);
+    __type(value, __u32);
+} l2_out SEC(".maps");
+
+/* The socket of the AF_XDP program, by receive queue; written by the tool. */
+struct {
+    __uint(type, BPF_MAP_TYPE_XSKMAP);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u32);
+} sockets SEC(".maps");
 
 static __u32 next_flow;                         /* One thread generates per loaded object. */
 
@@ -101,12 +127,57 @@ int bench_forward(struct xdp_md *ctx __attribute__((unused)))
     return bpf_redirect_map(&out, 0, 0);
 }
 
+/* Forwards by VLAN and destination address, as a bridge that has learned everything. */
+SEC("xdp")
+int bench_l2(struct xdp_md *ctx)
+{
+    const struct bench_frame *frame = (void *)(long)ctx->data;
+    const struct bench_tagged_frame *tagged = (void *)(long)ctx->data;
+    const void *end = (void *)(long)ctx->data_end;
+    struct bench_l2_key key = { 0 };
+    __u32 *port;
+
+    if ((const void *)(frame + 1) > end)
+        return XDP_DROP;
+    if (frame->eth_type == bpf_htons(0x8100)) {
+        if ((const void *)(tagged + 1) > end)
+            return XDP_DROP;
+        key.vlan = bpf_ntohs(tagged->tag[1]) & 0xfff;
+    }
+    __builtin_memcpy(key.mac, frame->eth_dst, sizeof(key.mac));
+    port = bpf_map_lookup_elem(&l2_table, &key);
+    return port ? bpf_redirect_map(&l2_out, *port, 0) : XDP_DROP;
+}
+
+/* Sends frames back to who sent them. */
+SEC("xdp")
+int bench_return(struct xdp_md *ctx)
+{
+    struct bench_frame *frame = (void *)(long)ctx->data;
+    const void *end = (void *)(long)ctx->data_end;
+    __u8 mac[6];
+
+    if ((const void *)(frame + 1) > end)
+        return XDP_DROP;
+    __builtin_memcpy(mac, frame->eth_dst, sizeof(mac));
+    __builtin_memcpy(frame->eth_dst, frame->eth_src, sizeof(mac));
+    __builtin_memcpy(frame->eth_src, mac, sizeof(mac));
+    return XDP_TX;
+}
+
+SEC("xdp")
+int bench_to_socket(struct xdp_md *ctx)
+{
+    return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
+}
+
 static __always_inline void write_frame(struct bench_frame *frame, __u32 flow)
 {
     __u16 low = flow;
     __u32 sum;
 
     __builtin_memcpy(frame, &first_frame, sizeof(*frame));
+    frame->eth_dst[5] += flow % n_receivers;
     frame->ip_src[2] = low >> 8;
     frame->ip_src[3] = low;
     frame->udp_src = bpf_htons(BENCH_SRC_PORT + (flow >> 16));
@@ -131,7 +202,7 @@ static __always_inline bool is_ours(const void *data, const void *end)
         return false;
     switch (frame->eth_type) {
     case bpf_htons(0x0800):
-        return frame->udp_dst == bpf_htons(BENCH_DST_PORT);
+        return frame->ip_proto == 47 || frame->udp_dst == bpf_htons(BENCH_DST_PORT);     /* In GRE, too. */
     case bpf_htons(0x86dd):
         return (void *)(frame6 + 1) <= end && frame6->udp_dst == bpf_htons(BENCH_DST_PORT);
     case bpf_htons(0x8100):

@@ -24,6 +24,14 @@ struct bench_options {
     uint16_t vlan;                  /* VLAN tag of generated frames; 0: none. */
     bool ip6;                       /* Generate IPv6. */
     bool new_flows;                 /* Ping: a new source port for each request. */
+    bool generic;                   /* Attach in generic mode: behind the driver, on skbs. */
+    bool plain;                     /* Generate: as a program that is attached to no device, see generate.c. */
+    bool back;                      /* Socket: send frames back instead of dropping them. */
+    uint32_t call;                  /* Generate: frames per test run. */
+    uint8_t receivers;              /* Generate: flows are spread over so many destination addresses. */
+    uint32_t n_entries;
+    char *entries[BENCH_MAX_PORTS]; /* l2: "VLAN,MAC,DEVICE". */
+    const char *dev, *to;           /* Names of --dev and --to, which the command 'vm' creates. */
 };
 
 /* Sends frames into --dev as if it received them from a wire on its far end; prints what it sent. */
@@ -35,6 +43,22 @@ int bench_run_sink(const struct bench_options *);
 /* Redirects what --dev receives to --to, until standard input ends. */
 int bench_run_forward(const struct bench_options *);
 
+/* Forwards between the devices of --entry by VLAN and destination MAC address, until standard input ends. */
+int bench_run_l2(const struct bench_options *);
+
+/* Sends what --dev receives back out of it, addresses exchanged, until standard input ends. */
+int bench_run_return(const struct bench_options *);
+
+/* The least that an AF_XDP program can do on --dev: drops, or with --back returns, frames without a look at
+ * them, spinning.  Each line on standard input is answered with the count. */
+int bench_run_socket(const struct bench_options *);
+
+/* Makes tap devices --dev and --to, and copies frames from one to the other, as a machine behind them would. */
+int bench_run_vm(const struct bench_options *);
+
+/* A user process that never rests; each line on standard input is answered with the rounds it has done. */
+int bench_run_busy(const struct bench_options *);
+
 /* Sends UDP datagrams back to where they came from, until standard input ends. */
 int bench_run_echo(const struct bench_options *);
 
@@ -43,6 +67,9 @@ int bench_run_ping(const struct bench_options *);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t bench_now(void);
+
+/* Reads "02:00:00:00:00:01". */
+bool bench_parse_mac(const char *s, uint8_t mac[6]);
 
 /* Moves the calling thread to 'cpu' (-1: leaves it alone).  Returns 0, or a negative errno after having
  * said so. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows put into a datapath directly, by ovs-appctl dpctl."""
 
+import threading
 import time
 
 from bench.lib import cpu, ovs, world
@@ -11,27 +12,32 @@ FLOWS = ovs.RUN / "datapath-flows"
 def exact_flows(n, n_masks):
     """'n' flows for the first 'n' microflows of the generator: each matches a 5-tuple, and with one of 'n_masks'
     masks the end of the destination MAC address."""
-    return [_exact(f"10.0.{i >> 8}.{i & 255}", 1 + i % n_masks) for i in range(n)]
+    return [_exact(f"10.0.{i >> 8 & 255}.{i & 255}", 1 + i % n_masks, 1024 + (i >> 16)) for i in range(n)]
 
 
 def prefix_flows(n_masks):
-    """Flows, a power of two, that part the generator's microflows by the end of the source address; each has a mask
-    of its own.  One more matches exactly what the generator never sends: a cache by signature, also of masked
-    packets, has to tell all microflows apart."""
-    return [f"in_port({{from}}),{_mac(1 + i)},eth_type(0x0800),ipv4(src=0.0.0.{i}/0.0.0.{n_masks - 1},frag=no)"
-            for i in range(n_masks)] + [_exact("10.255.0.1", 1)]
+    """Flows that part the generator's microflows by the end of the source address; each has a mask of its own, unless
+    'n_masks' is no power of two.  One more matches exactly what the generator never sends: a cache by signature, also
+    of masked packets, has to tell all microflows apart."""
+    n = 1 << (n_masks - 1).bit_length()
+    return [f"in_port({{from}}),{_mac(min(i, n_masks - 1))},eth_type(0x0800),"
+            f"ipv4(src=0.0.0.{i}/0.0.0.{n - 1},frag=no)" for i in range(n)] + [_exact("10.255.0.1", 1)]
 
 
-def _exact(source, n_bits):
-    return (f"in_port({{from}}),{_mac(n_bits)},eth_type(0x0800),ipv4(src={source},dst=10.1.0.1,proto=17,frag=no),"
-            "udp(src=1024,dst=9)")
+def _exact(source, n_bits, port=1024):
+    return (f"in_port({{from}}),{_mac(n_bits - 1)},eth_type(0x0800),ipv4(src={source},dst=10.1.0.1,proto=17,frag=no),"
+            f"udp(src={port},dst=9)")
 
 
-def _mac(n_bits):
-    """Matches 'n_bits' of the destination MAC address, from its low end."""
+def _mac(number):
+    """Matches the low ends of the addresses: the 'number'-th way of doing so."""
+    to, source = 1 + number % 48, number // 48
+    return f"eth({f'src={_low(world.GENERATOR_MAC, source)},' if source else ''}dst={_low(world.SINK_MAC, to)})"
+
+
+def _low(address, n_bits):
     mask = (1 << n_bits) - 1
-    value = int(world.SINK_MAC.replace(":", ""), 16) & mask
-    return f"eth(dst={_colons(value)}/{_colons(mask)})"
+    return f"{_colons(int(address.replace(':', ''), 16) & mask)}/{_colons(mask)}"
 
 
 def _colons(number):
@@ -39,7 +45,7 @@ def _colons(number):
 
 
 def replace_flows(peer, flows):
-    _keep_flows(peer)
+    keep_flows(peer)
     peer.appctl("dpctl/del-flows", peer.datapath())
     _write(peer, flows)
     peer.appctl("dpctl/add-flows", peer.datapath(), str(FLOWS))
@@ -47,7 +53,7 @@ def replace_flows(peer, flows):
 
 def handle_flows(peer, n):
     """Flows per second installed and deleted, and CPU seconds of a dump of 'n' flows."""
-    _keep_flows(peer)
+    keep_flows(peer)
     peer.appctl("dpctl/del-flows", peer.datapath())
     _write(peer, [_exact(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", 48) for i in range(n)])
     add, _ = _time(peer, "dpctl/add-flows", str(FLOWS))
@@ -56,7 +62,33 @@ def handle_flows(peer, n):
     return {"add": {"value": n / add}, "dump": {"value": dump}, "del": {"value": n / delete}}
 
 
-def _keep_flows(peer):
+class Churn:
+    """Flows that come and go in batches of 'n' while something else is measured."""
+
+    def __init__(self, peer, n):
+        flows = [_exact(f"10.77.{i >> 8}.{i & 255}", 48) for i in range(n)]
+        _write(peer, flows)
+        lines = FLOWS.read_text(encoding="ascii").splitlines()
+        FLOWS.write_text("".join([f"add {line}\n" for line in lines] + [f"delete {line}\n" for line in lines]),
+                         encoding="ascii")
+        self._peer, self._n, self._done, self._stop = peer, n, 0, threading.Event()
+        self._start = time.monotonic()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        while not self._stop.is_set():
+            self._peer.appctl("dpctl/add-flows", self._peer.datapath(), str(FLOWS))
+            self._done += 2 * self._n
+
+    def stop(self):
+        """Ends it and returns how many flows were put or deleted per second."""
+        self._stop.set()
+        self._thread.join()
+        return self._done / (time.monotonic() - self._start)
+
+
+def keep_flows(peer):
     peer.vsctl("set", "open", ".", "other_config:max-idle=600000", "other_config:max-revalidator=600000",
                "other_config:flow-limit=200000")
 

@@ -8,9 +8,12 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 REFERENCE = "stock-afxdp"                   # Whom ratios compare with.
 
 # How they are shown; files that are not named here come after these.
-CASE_ORDER = ["forward", "match", "megaflows", "set_fields", "push_vlan", "pop_vlan", "ip6", "normal", "tcp",
-              "upcalls", "latency", "flows", "idle", "program"]
-PEER_ORDER = ["alone", "ceiling", "ours", "ours-engine", "ours-engine-free", "stock-afxdp", "stock-packet", "bridge"]
+CASE_ORDER = ["forward", "plain", "rfc2544", "match", "megaflows", "set_fields", "push_vlan", "pop_vlan", "ip6", "normal",
+              "latency", "upcalls", "offload", "ebpf", "gre", "rxdrop", "l2fwd", "veth_xdp", "cpu_cost", "pvp", "pcp",
+              "tcp", "microflows", "megaflow_scale", "masks", "cores", "churn", "flows", "idle", "program"]
+PEER_ORDER = ["alone", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-engine", "ours-engine-free",
+              "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
+QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "stock-afxdp", "dpdk-afxdp", "bridge"]
 
 # What one of a unit is in base units.
 UNITS = {"Mpps": 1e6, "thousand/s": 1e3, "us": 1e-6, "ms": 1e-3, "ns": 1e-9, "Gb/s": 1e9}
@@ -30,6 +33,8 @@ def peers():
 def takes_part(case, peer):
     """Whether the question of 'case' makes sense for 'peer': it can do what the case asks for, and is a
     daemon if the case asks about daemons."""
+    if peer.sockets_only and not getattr(case, "SOCKETS", False):
+        return False
     if getattr(case, "DAEMONS_ONLY", False) and not hasattr(peer, "daemon"):
         return False
     return case.RULE is None or case.RULE in peer.rules

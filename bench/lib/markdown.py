@@ -1,58 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/benchmarks.md from a kept results.json: no number in it is typed by hand."""
 
-from bench.lib import field, summary, targets
+from bench.lib import causes, emulated, field, story, summary, targets
 
 
 def page(results, source):
     """The whole page, as one string.  'source' names the results' file in the repository."""
-    return "\n".join([*_head(results, source), *targets.tables(results),
-                      *(line for case in results["cases"] for line in _case(results, case)),
-                      *_failures(results)]) + "\n"
+    groups = dict.fromkeys(about["group"] for about in results["cases"].values())
+    return "\n".join([*_head(results, source), *_gains(results), *targets.tables(results), *_behind(results),
+                      *(line for group in groups for line in _group(results, group)),
+                      *_emulated(results), *_failures(results), *_conditions(results)]) + "\n"
 
 
 def _head(results, source):
-    on, settings = results["machine"], results["settings"]
+    on = results["machine"]
     yield "# Benchmarks"
     yield ""
-    yield (f"Made by `bench/report --markdown {source}`, which nobody edits by hand. `make bench` measures the "
-           "same on your machine.")
+    yield (f"Made by `bench/report --markdown {source}`; nobody edits it by hand. `make bench` measures the same on your "
+           "machine and draws it.")
     yield ""
     yield (f"Measured {results['started']} on {on['cpu']}, {on['cores']} cores"
-           f"{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}; "
-           f"{settings['rounds']} rounds, {settings['seconds']:g} s each, interleaved. A cell is the median, the "
-           "quartiles, and the ratio to "
-           f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round. The "
-           "generator, in the kernel, has a core of its own; daemons that poll have another.")
-    yield ""
-    yield "| switch | version |"
-    yield "|---|---|"
-    for peer in results["peers"].values():
-        if "version" in peer:
-            yield f"| {peer['title']} | {peer['version']} |"
+           f"{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}. A cell is the median of "
+           f"the rounds, [quartiles], and x, the ratio to "
+           f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round. Absolute "
+           "numbers are this machine's; compare ratios.")
 
 
-def _case(results, case):
-    about = results["cases"][case]
-    yield ""
-    yield f"## {about['title']}"
-    yield ""
-    yield about["question"]
-    for lines in summary.table(results, case), summary.cpu_table(results, case):
-        if len(lines) < 2:
+def _gains(results):
+    bars = story.gains(results)
+    if bars:
+        yield from ("", "## What do I gain?", "", story.gains_sentence(results), "")
+        yield from targets.markdown_table(
+            [[f"times as good as {results['peers'][field.REFERENCE]['title']}", "switch", "times"]]
+            + [[what if i == 0 else "", title, f"{summary.number(times)} [{summary.number(low)} {summary.number(high)}]"]
+               for what, group in bars for i, (_, title, times, low, high) in enumerate(group)])
+
+
+def _behind(results):
+    lines = causes.table(results)
+    yield from ("", "## Where OVS-XDP is not the fastest", "")
+    yield from targets.markdown_table(lines) if len(lines) > 1 else ["Nowhere beyond noise."]
+
+
+def _group(results, group):
+    yield from ("", f"## {group}")
+    for case, about in results["cases"].items():
+        if about["group"] != group:
             continue
-        width = len(lines[0])
-        yield ""
-        yield "| " + " | ".join(lines[0]) + " |"
-        yield "|" + "---|" * width
-        for line in lines[1:]:
-            yield "| " + " | ".join(line + [""] * (width - len(line))) + " |"
+        yield from ("", f"### {about['title']}", "", about["question"])
+        says = story.sentence(results, case)
+        if says:
+            yield from ("", f"*{says}*")
+        for lines in summary.table(results, case), summary.cpu_table(results, case):
+            if len(lines) > 1:
+                yield from ("", *targets.markdown_table(lines))
+        notes = summary.notes(results, case)
+        if notes:
+            yield from ("", *(f"* {peer}, {row}: {reason}" for peer, row, reason in notes))
+
+
+def _emulated(results):
+    lines = emulated.table(results)
+    if lines:
+        yield from ("", "## Beside the kernel module, in an emulated machine", "", emulated.about(results), "",
+                    *targets.markdown_table(lines))
 
 
 def _failures(results):
     if results["failures"]:
-        yield ""
-        yield "## What could not be measured"
-        yield ""
-        for failure in results["failures"]:
-            yield f"* {failure['case']}, {failure['peer']}, round {failure['round'] + 1}: {failure['reason']}"
+        yield from ("", "## What could not be measured", "", *(f"* {summary.failure(f)}" for f in results["failures"]))
+
+
+def _conditions(results):
+    yield from ("", "## Under what conditions", "", *targets.markdown_table([["", ""], *summary.conditions(results)]), "")
+    yield from targets.markdown_table([["switch", "version"]] + [[about["title"], about["version"]]
+                                                                 for about in results["peers"].values()
+                                                                 if "version" in about])

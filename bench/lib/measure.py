@@ -6,10 +6,15 @@ import time
 from bench.lib import cpu, world
 
 
-def received_rate(w, peer, sink, seconds, flows, rate=0):
-    """Packets per second that arrive at the sink while the generator sends at full speed (or at 'rate')."""
+SEARCH_STEPS = 7                # The result is exact to 1 % of the rate that was received at most.
+DRAIN = 0.1                     # Seconds that frames may take through the switch.
+
+
+def received_rate(w, peer, sink, seconds, flows, **generator):
+    """Packets per second that arrive at the sink while the generator sends at full speed.  'generator' holds more
+    arguments of World.generate()."""
     warm_up = max(0.3, seconds / 4)
-    generator = w.generate(warm_up + seconds + 0.2, flows=flows, rate=rate)
+    generator = w.generate(warm_up + seconds + 0.2, flows=flows, **generator)
     time.sleep(warm_up)
     before = sink.read()
     meter = cpu.Meter(peer.pids(), before["ns"] / 1e9)
@@ -23,6 +28,94 @@ def received_rate(w, peer, sink, seconds, flows, rate=0):
             "generator_cpu": sent["cpu_seconds"] / sent["seconds"], **used}
 
 
+def received_on_two(w, peer, sinks, seconds, flows):
+    """Packets per second that arrive at two sinks from two generators, g0 and g1, on a core each."""
+    warm_up = max(0.3, seconds / 4)
+    generators = [w.generate(warm_up + seconds + 0.2, flows=flows, device=device, cpu=core)
+                  for device, core in (("g0", world.GENERATOR_CPU), ("g1", world.SWITCH_CPU))]
+    time.sleep(warm_up)
+    before, start = [sink.read() for sink in sinks], time.monotonic()
+    meter = cpu.Meter(peer.pids(), start)
+    time.sleep(seconds)
+    after, used = [sink.read() for sink in sinks], meter.stop(time.monotonic())
+    for generator in generators:
+        world.generated(generator)
+    return {"value": sum((b["packets"] - a["packets"]) / (b["ns"] - a["ns"]) * 1e9 for a, b in zip(before, after)),
+            **used}
+
+
+def limited_rate(w, peer, sink, settings, flows, **generator):
+    """The greatest rate at which the sink misses at most the share settings["loss"] of the frames: a binary search
+    (RFC 2544, 26.1), each trial "seconds" long.  A trial below the rate that passed is not repeated."""
+    seconds = max(0.3, settings["seconds"] / 2)
+    unlimited = received_rate(w, peer, sink, seconds, flows, **generator)
+    low, high = 0.0, unlimited["value"] * 1.1
+    for _ in range(SEARCH_STEPS):
+        rate = (low + high) / 2
+        if _loss(w, sink, seconds, flows, rate, generator) <= settings["loss"]:
+            low = rate
+        else:
+            high = rate
+    return unlimited, {"value": low, "step": high - low}
+
+
+def _loss(w, sink, seconds, flows, rate, generator):
+    """Share of the frames sent at 'rate' that the sink does not see."""
+    before = sink.read()["packets"]
+    sent = world.generated(w.generate(seconds, flows=flows, rate=round(rate), **generator))["sent"]
+    arrived, end = sink.read()["packets"] - before, time.monotonic() + DRAIN
+    while arrived < sent and time.monotonic() < end:
+        time.sleep(0.01)
+        arrived = sink.read()["packets"] - before
+    return 1 - arrived / sent if sent else 0
+
+
+def left_over(w, sinks, seconds, rate, spare, **generator):
+    """CPU time, in cores, that is left to busy user processes (the class Spare) while frames come at 'rate'."""
+    child = w.generate(seconds + 0.5, rate=rate, **generator)
+    time.sleep(0.3)
+    before, start = sum(sink.read()["packets"] for sink in sinks), time.monotonic()
+    left = spare.during(seconds)
+    arrived = sum(sink.read()["packets"] for sink in sinks) - before
+    arrived /= time.monotonic() - start
+    world.generated(child)
+    return {"value": left, "received_rate": arrived, "lost": max(0, 1 - arrived / rate)}
+
+
+class Spare:
+    """A busy user process of the lowest priority on each CPU; made before the switch starts, to learn how much it does
+    in a second of CPU time when no packets interrupt it."""
+
+    def __init__(self, w):
+        self._processes = [w.counting("busy", "--cpu", str(cpu)) for cpu in {world.GENERATOR_CPU, world.SWITCH_CPU}]
+        self._speeds = [rounds / cpu_ns for rounds, cpu_ns, _ in self._progress(0.3)]
+
+    def during(self, seconds):
+        """Cores' worth of work that they do during the next 'seconds'."""
+        return sum(rounds / ns / speed for (rounds, _, ns), speed in zip(self._progress(seconds), self._speeds))
+
+    def _progress(self, seconds):
+        """Of each: rounds, CPU time, time."""
+        before = [process.read() for process in self._processes]
+        time.sleep(seconds)
+        return [tuple(after[key] - start[key] for key in ("rounds", "cpu_ns", "ns"))
+                for start, after in zip(before, [process.read() for process in self._processes])]
+
+
+def handled_rate(w, peer, seconds):
+    """Packets per second that a switch says it has handled, where none comes out of it."""
+    warm_up = max(0.3, seconds / 4)
+    generator = w.generate(warm_up + seconds + 0.3)
+    time.sleep(warm_up)
+    before, start = peer.handled(), time.monotonic()
+    meter = cpu.Meter(peer.pids(), start)
+    time.sleep(seconds)
+    after, end = peer.handled(), time.monotonic()
+    used = meter.stop(end)
+    world.generated(generator)
+    return {"value": (after - before) / (end - start), **used}
+
+
 def latency(w, peer, seconds):
     """Percentiles of request and response: of one flow, then of first packets."""
     start = time.monotonic()
@@ -34,7 +127,7 @@ def latency(w, peer, seconds):
         if not answers["answers"]:
             raise world.Failed(f"none of {answers['lost']} requests was answered")
     return {"p50": {"value": known["p50"] / 1e9, "answers": known["answers"], "lost": known["lost"], **used},
-            "p99": {"value": known["p99"] / 1e9},
+            "p99": {"value": known["p99"] / 1e9}, "p999": {"value": known["p999"] / 1e9},
             "first": {"value": new["p50"] / 1e9, "answers": new["answers"], "lost": new["lost"]}}
 
 

@@ -10,35 +10,54 @@ from bench.lib import world
 
 RUN = pathlib.Path("/run/ovs")              # A tmpfs of the measurement's own mount namespace.
 
-# What a peer is asked to do, as the OpenFlow rules that do it.
+# What a peer is asked to do, as the OpenFlow rules that do it; frames come from sw0 and leave at sw1.  "output" is
+# the same for any number of pairs of ports, see rules_for().
+BACK = "in_port=sw1,actions=output:sw0"
 RULES = {
-    "output": ["in_port=sw0,actions=output:sw1", "in_port=sw1,actions=output:sw0"],
-    "match": ["udp,in_port=sw0,nw_dst=10.1.0.0/16,tp_dst=9,actions=output:sw1",
-              "in_port=sw1,actions=output:sw0"],
+    "output": [],
+    "match": ["udp,in_port=sw0,nw_dst=10.1.0.0/16,tp_dst=9,actions=output:sw1", BACK],
     "normal": ["actions=NORMAL"],
+    "drop": ["in_port=sw0,actions=drop"],
+    "hairpin": ["in_port=sw0,actions=set_field:02:00:00:00:00:22->eth_dst,in_port"],
+    "set-mac": ["in_port=sw0,actions=set_field:02:00:00:00:00:22->eth_dst,output:sw1", BACK],
     "set": ["in_port=sw0,ip,actions=set_field:02:00:00:00:00:11->eth_src,set_field:02:00:00:00:00:22->eth_dst,"
-            "set_field:10.2.0.1->ip_src,set_field:10.3.0.1->ip_dst,dec_ttl,output:sw1",
-            "in_port=sw1,actions=output:sw0"],
-    "push-vlan": ["in_port=sw0,actions=mod_vlan_vid:100,output:sw1",
-                  "in_port=sw1,actions=output:sw0"],
-    "pop-vlan": ["in_port=sw0,dl_vlan=100,actions=strip_vlan,output:sw1", "in_port=sw1,actions=output:sw0"],
+            "set_field:10.2.0.1->ip_src,set_field:10.3.0.1->ip_dst,dec_ttl,output:sw1", BACK],
+    "push-vlan": ["in_port=sw0,actions=mod_vlan_vid:100,output:sw1", BACK],
+    "pop-vlan": ["in_port=sw0,dl_vlan=100,actions=strip_vlan,output:sw1", BACK],
     "ip6": ["udp6,in_port=sw0,ipv6_src=2001:db8::,ipv6_dst=2001:db8:100::1,tp_src=1024,tp_dst=9,"
-            "actions=output:sw1", "in_port=sw1,actions=output:sw0"],
+            "actions=output:sw1", BACK],
     # Reading a field for a move makes the datapath flow match it exactly: one flow per source.
     "per-source": ["priority=2,udp,in_port=sw0,actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],"
                    "move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:sw1",
-                   "priority=1,in_port=sw0,actions=output:sw1",
-                   "in_port=sw1,actions=output:sw0"],
+                   "priority=1,in_port=sw0,actions=output:sw1", BACK],
+    # By VLAN and destination address, to one port or two.
+    "l2": [f"vlan_tci=0x0000/0x1fff,dl_dst={world.sink_mac(0)},actions=output:sw1",
+           f"vlan_tci=0x0000/0x1fff,dl_dst={world.GENERATOR_MAC},actions=output:sw0"],
+    "gre": ["in_port=sw0,actions=output:gre0"],
 }
+TUNNEL = ("172.31.0.1", "172.31.0.2")       # Ends of the tunnel of rule "gre": on br-wire, behind sw1.
+
+
+def rules_for(rule, ports):
+    if rule == "output":
+        return [f"in_port={one},actions=output:{other}" for pair in world.pairs(ports)
+                for one, other in (pair, pair[::-1])]
+    if rule == "l2":
+        return RULES[rule] + [f"vlan_tci=0x0000/0x1fff,dl_dst={world.sink_mac(i)},actions=output:{port}"
+                              for i, port in enumerate(ports[1:]) if i]
+    return RULES[rule]
 
 
 class OvsPeer:
     """A peer that is an ovs-vswitchd.  Subclasses say which one and how."""
 
     name = title = None
+    role = "switch"                         # As in lib/kernel.py, like the next three.
+    by_default = True
+    sockets = False
+    sockets_only = False
     daemon = "ovs-vswitchd"
     datapath_type = "netdev"
-    port_type = "system"
     cpu_mask = 1 << world.SWITCH_CPU        # Where threads that move packets run; None: anywhere.
     offloads = False                        # Whether hosts behind its ports may leave work to their devices.
     options = {}                            # Open_vSwitch:other_config, set before there is a datapath.
@@ -47,6 +66,7 @@ class OvsPeer:
 
     def __init__(self):
         self._pids = []
+        self._daemon = None
 
     def missing(self, _settings):
         """Why this peer cannot run here, or None."""
@@ -67,23 +87,59 @@ class OvsPeer:
         options = dict(self.options)
         if self.cpu_mask is not None:
             options["pmd-cpu-mask"] = f"{self.cpu_mask:x}"
-        for option, value in options.items():
-            self.vsctl("--no-wait", "set", "open", ".", f"other_config:{option}={value}")
-        add = ["--", "add-br", "br0", "--", "set", "bridge", "br0", f"datapath_type={self.datapath_type}",
+        if options:                         # All at once: dpdk-init makes the daemon read the others.
+            self.vsctl("--no-wait", "set", "open", ".", *(f"other_config:{option}={value}"
+                                                          for option, value in options.items()))
+        if rule == "gre":
+            self._add_bridge("br-wire", ports[1:])
+            self._add_bridge("br0", ports[:1])
+            self._make_tunnel()
+        else:
+            self._add_bridge("br0", ports)
+        if rule:
+            self._set_flows("br0", rules_for(rule, ports))
+
+    def interface(self, _port):
+        """What is set in a port's Interface record."""
+        return []
+
+    def _add_bridge(self, bridge, ports):
+        add = ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={self.datapath_type}",
                "fail-mode=secure"]
         for port in ports:
-            add += ["--", "add-port", "br0", port, "--", "set", "interface", port, f"type={self.port_type}"]
+            add += ["--", "add-port", bridge, port]
+            settings = self.interface(port)
+            if settings:
+                add += ["--", "set", "interface", port, *settings]
         self.vsctl(*add)
         for port in ports:
             error = self.vsctl("get", "interface", port, "error").strip()
             if error not in ("[]", '""'):
                 raise world.Failed(f"port {port}: {error}")
-        if rule:
-            (RUN / "flows").write_text("\n".join(RULES[rule]) + "\n", encoding="ascii")
-            world.command("ovs-ofctl", "--names", "replace-flows", str(RUN / "br0.mgmt"), str(RUN / "flows"))
+
+    def _set_flows(self, bridge, flows):
+        (RUN / "flows").write_text("\n".join(flows) + "\n", encoding="ascii")
+        world.command("ovs-ofctl", "--names", "replace-flows", str(RUN / f"{bridge}.mgmt"), str(RUN / "flows"))
+
+    def _make_tunnel(self):
+        here, there = TUNNEL
+        self.vsctl("add-port", "br0", "gre0", "--", "set", "interface", "gre0", "type=gre",
+                   f"options:remote_ip={there}")
+        self._set_flows("br-wire", ["in_port=LOCAL,actions=output:sw1", "in_port=sw1,actions=LOCAL"])
+        world.command("ip", "address", "add", f"{here}/24", "dev", "br-wire")
+        world.command("ip", "link", "set", "br-wire", "up")
+        world.command("ip", "neighbour", "replace", there, "lladdr", world.SINK_MAC, "dev", "br-wire")
+        if self.datapath_type != "system":
+            self.appctl("tnl/arp/set", "br-wire", there, world.SINK_MAC)
 
     def vsctl(self, *args):
-        return world.command("ovs-vsctl", f"--db=unix:{RUN}/db.sock", "--timeout=20", *args)
+        try:
+            return world.command("ovs-vsctl", f"--db=unix:{RUN}/db.sock", "--timeout=20", *args)
+        except world.Failed:
+            if self._daemon and self._daemon.poll() is not None:
+                said = (self.log_tail() or ["nothing"])[-1].split("|")[-1]
+                raise world.Failed(f"{os.path.basename(self.daemon)} ended; it said: {said}") from None
+            raise
 
     def appctl(self, *args):
         return world.command("ovs-appctl", "-t", str(RUN / "vswitchd.ctl"), *args)
@@ -101,6 +157,11 @@ class OvsPeer:
         shown = self.appctl("dpctl/show")
         return sum(int(number) for number in re.findall(r"missed:(\d+)", shown))
 
+    def handled(self):
+        """Packets that a flow of the datapath matched."""
+        shown = self.appctl("dpctl/show")
+        return sum(int(number) for number in re.findall(r"hit:(\d+)", shown))
+
     def log_tail(self):
         """The end of the daemon's log, for a failure's report."""
         log = RUN / "vswitchd.log"
@@ -115,13 +176,43 @@ class OvsPeer:
                 f"--unixctl={RUN}/db.ctl", "-vconsole:off")
         world.wait_for((RUN / "db.sock").exists, "ovsdb-server's socket")
         self.vsctl("--no-wait", "init")
-        daemon = w.start(self.daemon, f"unix:{RUN}/db.sock", f"--unixctl={RUN}/vswitchd.ctl",
-                         f"--log-file={RUN}/vswitchd.log", "-vconsole:off")
+        daemon = self._daemon = w.start(self.daemon, f"unix:{RUN}/db.sock", f"--unixctl={RUN}/vswitchd.ctl",
+                                        f"--log-file={RUN}/vswitchd.log", "-vconsole:off")
         self._pids = [daemon.pid]
         world.wait_for(lambda: (RUN / "vswitchd.ctl").exists() or daemon.poll() is not None,
                        "the daemon's control socket")
         if daemon.poll() is not None:
             raise world.Failed(f"{self.daemon} ended at once: {daemon.stderr.read().strip()}")
+
+
+class StockPeer(OvsPeer):
+    """Debian's package openvswitch-switch, or what is first on PATH where it is not installed."""
+
+    def missing(self, settings):
+        if not shutil.which(self.daemon):
+            return f"{self.daemon} is not installed: apt-get install openvswitch-switch"
+        return super().missing(settings)
+
+    daemon = "/usr/lib/openvswitch-switch/ovs-vswitchd"
+    if not os.path.exists(daemon):
+        daemon = "ovs-vswitchd"
+
+
+class DpdkPeer(OvsPeer):
+    """Debian's package openvswitch-switch-dpdk, with a driver for ordinary devices and without huge pages."""
+
+    driver = None
+    daemon = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+    options = {"dpdk-init": "true", "dpdk-extra": "--no-huge --legacy-mem -m 1024 --no-pci"}
+
+    def missing(self, settings):
+        if not os.path.exists(self.daemon):
+            return "not installed: apt-get install openvswitch-switch-dpdk"
+        return super().missing(settings)
+
+    def interface(self, port):
+        name = f"{self.driver}_{port}"      # The driver finds itself by the beginning of the name.
+        return ["type=dpdk", f"options:dpdk-devargs={name},iface={port}"]
 
 
 def schema():

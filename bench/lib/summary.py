@@ -20,11 +20,11 @@ def values(results, case, peer, row, key="value"):
             if (s["case"], s["peer"], s["row"]) == (case, peer, row) and key in s}
 
 
-def ratio(results, case, peer, row):
+def ratio(results, case, peer, row, reference=field.REFERENCE):
     """Quartiles of the ratio to the reference peer in the same round, or None."""
-    mine, theirs = values(results, case, peer, row), values(results, case, field.REFERENCE, row)
+    mine, theirs = values(results, case, peer, row), values(results, case, reference, row)
     both = [mine[r] / theirs[r] for r in mine if theirs.get(r)]
-    return quartiles(both) if both and peer != field.REFERENCE else None
+    return quartiles(both) if both and peer != reference else None
 
 
 def table(results, case):
@@ -41,23 +41,41 @@ def table(results, case):
     return lines
 
 
+def notes(results, case):
+    """Why single cells are empty: [(peer's title, row's title, reason)]."""
+    return [(title["title"], row["title"], results["missing"][key])
+            for peer, title in results["peers"].items() for name, row in results["cases"][case]["rows"].items()
+            if (key := f"{case}/{peer}/{name}") in results["missing"]]
+
+
 def cpu_table(results, case):
-    """Cores in use while the case ran; a line is left out if nothing was measured."""
+    """Cores in use while the case ran, and for rates of packets what that is for each packet; a line is left out if
+    nothing was measured."""
     about = results["cases"][case]
-    lines = [["cores used: daemon / whole machine"] + [row["title"] for row in about["rows"].values()]]
+    lines = [["cores used: daemon / machine, CPU time per packet"] + [row["title"] for row in about["rows"].values()]]
     for peer, title in results["peers"].items():
-        cells = []
-        for row in about["rows"]:
-            daemon = list(values(results, case, peer, row, "daemon_cpu").values())
-            machine = list(values(results, case, peer, row, "machine_cpu").values())
-            cells.append(f"{quartiles(daemon)[1]:.2f} / {quartiles(machine)[1]:.2f}" if machine else "")
+        cells = [_cpu_cell(results, case, peer, row) for row in about["rows"]]
         if any(cells):
             lines.append([title["title"]] + [cell or "-" for cell in cells])
     return lines if len(lines) > 1 else []
 
 
+def _cpu_cell(results, case, peer, row):
+    daemon, machine, value = (values(results, case, peer, row, key) for key in ("daemon_cpu", "machine_cpu", "value"))
+    if not machine:
+        return ""
+    text = f"{quartiles(list(daemon.values()))[1]:.2f} / {quartiles(list(machine.values()))[1]:.2f}"
+    if results["cases"][case]["rows"][row]["unit"] == "Mpps":
+        per_packet = [machine[r] / value[r] * 1e9 for r in machine if value.get(r)]
+        cycles = results["machine"].get("mhz")
+        if per_packet:
+            text += f", {quartiles(per_packet)[1]:.0f} ns"
+            text += f" = {quartiles(per_packet)[1] * cycles / 1000:.0f} cycles" if cycles else ""
+    return text
+
+
 def _cell(results, case, peer, row):
-    """"0.57 [0.55 0.58] x1.00": median, quartiles, ratio to the reference."""
+    """"0.57 [0.55 0.58] x1.00": median, quartiles, ratio to the reference; and what was lost on the way there."""
     samples = list(values(results, case, peer, row).values())
     if not samples:
         return ""
@@ -65,7 +83,35 @@ def _cell(results, case, peer, row):
     low, middle, high = (number(v / scale) for v in quartiles(samples))
     text = f"{middle} [{low} {high}]"
     compared = ratio(results, case, peer, row)
-    return f"{text} x{number(compared[1])}" if compared else text
+    if compared:
+        text += f" x{number(compared[1])}"
+    lost = list(values(results, case, peer, row, "lost").values())
+    if lost and quartiles(lost)[1] > 0.01:
+        text += f" (lost {quartiles(lost)[1]:.0%})"
+    return text
+
+
+def conditions(results):
+    """[(what, how it was)]: the settings that numbers depend on."""
+    on, settings = results["machine"], results["settings"]
+    rounds = sorted({1 + max(s["round"] for s in results["samples"] if s["case"] == case)
+                     for case in {s["case"] for s in results["samples"]}})
+    yield "rounds", f"{' or '.join(map(str, rounds))} (every other one backwards), interleaved"
+    yield "a measurement", f"{settings['seconds']:g} s after {max(0.3, settings['seconds'] / 4):g} s of warming up"
+    yield "loss allowed in rates without loss", f"{settings.get('loss', 0):.2%}"
+    yield "machine", f"{on['cpu']}, {on['cores']} cores, {on['memory_mb']} MB, virtual: {'yes' if on['virtual'] else 'no'}"
+    yield "system", f"{on['system']}, {on['kernel']}"
+    yield "load before", f"{on['load_before']:.2f}"
+    if settings["nice"]:
+        yield "nice value of everything measured", str(settings["nice"])
+    yield "frames", "60 bytes (64 with the frame check sequence, which no device here adds), UDP"
+    yield "who runs where", ("the generator, in the kernel, on the first CPU; switches in the kernel and the sink run "
+                             "behind it on the same one; daemons that poll are told to do so on the second")
+    yield "CPU time per packet", "no hardware counters are used: /proc/stat and schedstat, in ticks and nanoseconds"
+
+
+def failure(item):
+    return f"{item['case']}, {item['peer']}, round {item['round'] + 1}: {item['reason']}"
 
 
 def number(value):

@@ -8,8 +8,12 @@ process namespace with it, and the kernel removes the rest.
 
 import json
 import os
+import pathlib
+import select
+import signal
 import subprocess
 import sys
+import time
 import traceback
 
 from bench.lib import field, world
@@ -18,25 +22,77 @@ ISOLATE = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "--mount"
            "--kill-child", "--mount-proc", "--"]
 
 
+class Stop:
+    """Ends the program on Ctrl-C and on a polite kill alike, by KeyboardInterrupt, also where a shell started it with
+    SIGINT ignored; but not while a child is being made or ended, which must not be done by halves."""
+
+    held = asked = False
+
+    @classmethod
+    def on_signals(cls):
+        for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            signal.signal(number, cls._handle)
+
+    @classmethod
+    def _handle(cls, _signal, _frame):
+        cls.asked = True
+        cls.check()
+
+    @classmethod
+    def check(cls):
+        if cls.asked and not cls.held:
+            cls.asked = False
+            raise KeyboardInterrupt
+
+
 def measure_apart(case, peer, settings, limit=180):
     """Returns {"rows": {row: measurement}} or {"failed": sentence, "log": lines}.  The child is in a
     session of its own, so that Ctrl-C reaches only the parent, which then ends the child."""
     request = json.dumps({"case": case, "peer": peer, "settings": settings})
+    Stop.held = True
     child = subprocess.Popen([*ISOLATE, sys.executable, settings["program"], "--worker", request],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, start_new_session=True)
     try:
+        Stop.held = False
+        Stop.check()
         out, err = child.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         return {"failed": f"not finished within {limit} seconds", "log": []}
     finally:
+        Stop.held = True
         if child.poll() is None:
-            child.kill()                    # --kill-child: takes the namespaces' processes along.
-            child.wait()
+            end(child)
+        Stop.held = False
+    Stop.check()
     try:
         return json.loads(out)
     except ValueError:
         return {"failed": (err.strip() or f"ended with status {child.returncode}").splitlines()[-1], "log": []}
+
+
+def end(child):
+    """Ends 'unshare' and all processes of its namespaces: the first one is killed, and with it the others, for which it
+    waits.  So nothing is left when this returns, also if 'unshare' had only just been started."""
+    first = None
+    give_up = time.monotonic() + 5
+    while first is None and child.poll() is None and time.monotonic() < give_up:
+        first = first_process(child.pid)
+    if first is not None:
+        signal.pidfd_send_signal(first, signal.SIGKILL)
+        select.select([first], [], [], 10)
+        os.close(first)
+    child.kill()
+    child.wait()
+
+
+def first_process(parent):
+    """A file descriptor for the only child of a process; None if it has none."""
+    try:
+        children = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+        return os.pidfd_open(int(children[0])) if children else None
+    except OSError:                         # One of them has ended.
+        return None
 
 
 def main(request):
@@ -44,13 +100,15 @@ def main(request):
     request = json.loads(request)
     settings = request["settings"]
     peer = field.peers()[request["peer"]]()
+    case = field.cases()[request["case"]]
     peer.missing(settings)
+    peer.sockets = getattr(case, "SOCKETS", False)
     be_nice(settings["nice"])
     try:
         w = world.World(os.path.join(settings["build"], "bench", "gen", "bench-traffic"))
         if settings["profile"]:
             w.profile = f"{settings['profile']}/{request['case']}-{request['peer']}"
-        result = {"rows": field.cases()[request["case"]].run(w, peer, settings)}
+        result = {"rows": case.run(w, peer, settings)}
     except world.Failed as failure:
         result = {"failed": str(failure), "log": peer.log_tail()}
     except Exception:                       # pylint: disable=broad-except; the parent must get an answer.

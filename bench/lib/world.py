@@ -11,17 +11,28 @@ outside, and all of it is gone when the worker ends, however it ends.  (Entered 
 import contextlib
 import ctypes
 import json
+import os
 import pathlib
 import socket
 import subprocess
 import time
 
 GENERATOR_CPU = 0
-SWITCH_CPU = 1                  # Where a switch that polls is told to poll.
+SWITCH_CPU = min(1, os.cpu_count() - 1)     # Where a switch that polls is told to poll.
 GENERATOR_MAC = "02:00:00:00:00:01"
 SINK_MAC = "02:00:00:00:00:02"
 GENERATOR_IP = "10.0.0.1"
 SINK_IP = "10.1.0.1"
+
+
+def sink_mac(number):
+    """The address of the sink's 'number'-th receiver; bench-traffic generate --receivers counts in the same way."""
+    return f"{SINK_MAC[:-2]}{int(SINK_MAC[-2:], 16) + number:02x}"
+
+
+def pairs(ports):
+    """[a, b, c, d] as [(a, b), (c, d)]: the ways that frames take through the switch."""
+    return list(zip(ports[::2], ports[1::2]))
 
 
 class Failed(Exception):
@@ -35,14 +46,13 @@ class World:
         self.frames = []                    # More options of 'generate': what frames look like.
         self.profile = None                 # Where perf's data go: the beginning of their names.
         self._children = []
+        self._receivers = []                # (namespace, device, address) that frames are sent to.
         for args in (("-t", "sysfs", "sysfs", "/sys"), ("-t", "bpf", "bpf", "/sys/fs/bpf"),
                      ("-t", "tmpfs", "tmpfs", "/run")):
             command("mount", *args)
         make_quiet()
         for namespace in "gen", "sink":
-            command("ip", "netns", "add", namespace)
-            with in_namespace(namespace):
-                make_quiet()
+            self.make_namespace(namespace)
 
     def inside(self, namespace, *args):
         return command("ip", "netns", "exec", namespace, *args)
@@ -50,8 +60,19 @@ class World:
     def make_path(self):
         """Makes the two veth pairs of the drawing above."""
         self.make_veth("sw0", "gen", "g0", GENERATOR_MAC)
-        self.make_veth("sw1", "sink", "s0", SINK_MAC)
-        return "sw0", "sw1"
+        self.make_receiver("sw1", "s0")
+        return ["sw0", "sw1"]
+
+    def make_receiver(self, here, there):
+        """One more veth to the sink's namespace, with the next address."""
+        mac = sink_mac(len(self._receivers))
+        self.make_veth(here, "sink", there, mac)
+        self._receivers.append(("sink", there, mac))
+
+    def make_namespace(self, name):
+        command("ip", "netns", "add", name)
+        with in_namespace(name):
+            make_quiet()
 
     def make_veth(self, here, namespace, there, mac):
         command("ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", namespace,
@@ -61,6 +82,18 @@ class World:
         # Redirecting into a veth needs NAPI on its peer.  XDP turns it on, and so does GRO, which is for
         # switches without XDP.
         command("ethtool", "-K", here, "gro", "on")
+
+    def make_pair(self, namespace, one, other):
+        """A veth pair inside a namespace."""
+        command("ip", "-n", namespace, "link", "add", one, "type", "veth", "peer", "name", other)
+        for device in one, other:
+            command("ip", "-n", namespace, "link", "set", device, "up")
+
+    def make_machine(self, one, other):
+        """Two taps, and a process that copies frames from each to the other."""
+        self.hold("vm", "--dev", one, "--to", other)
+        for device in one, other:
+            command("ip", "link", "set", device, "up")
 
     def start(self, *args, namespace=None, **popen):
         """Starts a process that lives as long as this world."""
@@ -86,12 +119,20 @@ class World:
             raise Failed(child.stderr.read().strip() or f"{args[0]} ended at once")
         return child
 
-    def sink(self, device="s0", namespace="sink"):
-        return Sink(self.hold("sink", "--dev", device, namespace=namespace))
+    def release(self, child):
+        """Ends what hold() started; its program is detached when this returns."""
+        child.stdin.close()
+        child.wait()
 
-    def generate(self, seconds, flows=1, rate=0, size=60):
+    def counting(self, *args, namespace=None):
+        return Counts(self.hold(*args, namespace=namespace))
+
+    def sink(self, device="s0", namespace="sink"):
+        return self.counting("sink", "--dev", device, namespace=namespace)
+
+    def generate(self, seconds, flows=1, rate=0, size=60, device="g0", cpu=GENERATOR_CPU):
         """Starts the generator; its result is for generated()."""
-        return self.start(self.traffic, "generate", "--dev", "g0", "--cpu", str(GENERATOR_CPU),
+        return self.start(self.traffic, "generate", "--dev", device, "--cpu", str(cpu),
                           "--src", GENERATOR_MAC, "--dst", SINK_MAC, "--seconds", str(seconds),
                           "--flows", str(flows), "--rate", str(rate), "--size", str(size), *self.frames,
                           namespace="gen")
@@ -110,7 +151,7 @@ class World:
         self.hold("echo", "--address", SINK_IP, "--cpu", str(GENERATOR_CPU), namespace="sink")
 
     def ping(self, seconds, new_flows=False):
-        """Returns answers, lost, and the percentiles min, p50, p99, max in nanoseconds."""
+        """Returns answers, lost, and the percentiles min, p50, p99, p999, max in nanoseconds."""
         return json.loads(self.inside("gen", self.traffic, "ping", "--address", SINK_IP, "--seconds",
                                       str(seconds), "--cpu", str(GENERATOR_CPU),
                                       *(["--new-flows"] if new_flows else [])))
@@ -119,11 +160,12 @@ class World:
         wait_for(lambda: self.ping(0.05)["answers"], "an answer through the switch", limit)
 
     def announce_sink(self):
-        """Sends a frame from the sink's address, so that learning switches know where it lives."""
-        frame = b"\xff" * 6 + bytes.fromhex(SINK_MAC.replace(":", "")) + b"\x88\xb5" + bytes(46)
-        with in_namespace("sink"), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
-            sock.bind(("s0", 0))
-            sock.send(frame)
+        """Sends a frame from each receiver's address, so that learning switches know where it lives."""
+        for namespace, device, mac in self._receivers:
+            frame = b"\xff" * 6 + bytes.fromhex(mac.replace(":", "")) + b"\x88\xb5" + bytes(46)
+            with in_namespace(namespace), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+                sock.bind((device, 0))
+                sock.send(frame)
 
     def wait_for_path(self, sink, limit=10):
         """Returns when a frame of the generator reaches the sink."""
@@ -137,15 +179,17 @@ class World:
         raise Failed(f"no frame came through the switch within {limit} seconds")
 
 
-class Sink:
+class Counts:
+    """What a bench-traffic command counts."""
+
     def __init__(self, child):
-        self._child = child
+        self.child = child
 
     def read(self):
-        """Returns counts so far: ns (when), packets, bytes, others."""
-        self._child.stdin.write("\n")
-        self._child.stdin.flush()
-        return json.loads(self._child.stdout.readline())
+        """Returns counts so far: ns (when), and for a sink packets, bytes, others."""
+        self.child.stdin.write("\n")
+        self.child.stdin.flush()
+        return json.loads(self.child.stdout.readline())
 
 
 def generated(child):
@@ -161,12 +205,17 @@ def command(*args, limit=30):
     try:
         done = subprocess.run(args, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired as expired:
-        raise Failed(f"{' '.join(args)}: no answer within {limit} seconds") from expired
+        raise Failed(f"{_short(args)}: no answer within {limit} seconds") from expired
     except FileNotFoundError as missing:
         raise Failed(f"{args[0]} is not installed") from missing
     if done.returncode:
-        raise Failed(f"{' '.join(args)}: {done.stderr.strip() or 'failed'}")
+        raise Failed(f"{_short(args)}: {done.stderr.strip() or 'failed'}")
     return done.stdout
+
+
+def _short(args):
+    shown = " ".join(args)
+    return shown if len(shown) < 80 else shown[:77] + "..."
 
 
 def make_quiet():

@@ -7,7 +7,8 @@ class Peer(kernel.KernelPeer):
 
     name = "alone"
     title = "generator and sink alone"
-    rules = frozenset({"output"})
+    role = "baseline"
+    rules = frozenset({"output", "l2"})
     sink_at = ("sw0", None)
 
     def start(self, _w, _ports, _rule):

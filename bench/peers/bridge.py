@@ -5,10 +5,13 @@ from bench.lib import kernel, world
 class Peer(kernel.KernelPeer):
     name = "bridge"
     title = "Linux bridge"
-    rules = frozenset({"output", "per-source", "normal"})
+    rules = frozenset({"output", "per-source", "normal", "l2"})
 
-    def start(self, _w, ports, _rule):
-        world.command("ip", "link", "add", "br0", "type", "bridge")
-        for port in ports:
-            world.command("ip", "link", "set", port, "master", "br0")
-        world.command("ip", "link", "set", "br0", "up")
+    def start(self, _w, ports, rule):
+        """One bridge for each pair of ports where frames go from port to port, or one for all."""
+        groups = world.pairs(ports) if rule == "output" else [ports]
+        for i, group in enumerate(groups):
+            world.command("ip", "link", "add", f"br{i}", "type", "bridge")
+            for port in group:
+                world.command("ip", "link", "set", port, "master", f"br{i}")
+            world.command("ip", "link", "set", f"br{i}", "up")

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-from bench.lib import kernel
+from bench.lib import kernel, world
 
 
 class Peer(kernel.KernelPeer):
+    """The least that an XDP switch can do: it looks at nothing."""
+
     name = "ceiling"
     title = "bare bpf_redirect_map"
-    rules = frozenset({"output", "per-source", "set", "push-vlan", "pop-vlan", "ip6"})
+    role = "baseline"
+    rules = frozenset({"output", "match", "per-source", "set", "set-mac", "push-vlan", "pop-vlan", "ip6"})
 
     def start(self, w, ports, _rule):
-        first, second = ports
-        w.hold("forward", "--dev", first, "--to", second)
-        w.hold("forward", "--dev", second, "--to", first)
+        for one, other in world.pairs(ports):
+            w.hold("forward", "--dev", one, "--to", other)
+            w.hold("forward", "--dev", other, "--to", one)

@@ -8,5 +8,7 @@ class Peer(ours.Peer):
 
     name = "ours-engine"
     title = "OVS-XDP, engine alone"
+    role = "part"
+    hook = "xdp"
     rules = ovs.OvsPeer.rules
     options = {"xdp-offload": "false"}

@@ -7,4 +7,5 @@ class Peer(ours_engine.Peer):
 
     name = "ours-engine-free"
     title = "OVS-XDP, engine alone, not pinned"
+    by_default = False                      # Measured when asked for.
     cpu_mask = None

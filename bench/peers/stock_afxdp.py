@@ -2,7 +2,9 @@
 from bench.lib import ovs
 
 
-class Peer(ovs.OvsPeer):
+class Peer(ovs.StockPeer):
     name = "stock-afxdp"
     title = "stock OVS, AF_XDP ports"
-    port_type = "afxdp"
+
+    def interface(self, port):
+        return ["type=afxdp"]

@@ -2,6 +2,6 @@
 from bench.lib import ovs
 
 
-class Peer(ovs.OvsPeer):
+class Peer(ovs.StockPeer):
     name = "stock-packet"
     title = "stock OVS, AF_PACKET ports"

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+from bench.lib import ovs
+
+
+class Peer(ovs.StockPeer):
+    name = "kernel-module"
+    title = "stock OVS, openvswitch.ko"
+    datapath_type = "system"
+    offloads = True
+    cpu_mask = None
+
+    def missing(self, settings):
+        if not pathlib.Path("/sys/module/openvswitch").exists():
+            return "this kernel runs no openvswitch.ko (see the emulated machine)"
+        return super().missing(settings)

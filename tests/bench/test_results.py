@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From samples to tables, pages and comparisons, on results that are made up: nothing is measured here."""
+import copy
+import pathlib
+import sys
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP))
+
+from bench.lib import compare, draw, emulated, field, html, markdown, story, summary, targets  # noqa: E402
+
+RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
+         "bridge": [1.2e6, 1.2e6, 1.3e6]}
+DELAYS = {"ours": [40e-6, 41e-6, 42e-6], "stock-afxdp": [60e-6, 61e-6, 59e-6], "bridge": [8e-6, 8e-6, 8e-6]}
+
+
+@pytest.fixture(name="results")
+def made_up():
+    forward, latency = field.cases()["forward"], field.cases()["latency"]
+    samples = [{"case": "forward", "peer": peer, "round": i, "row": "1", "value": value, "daemon_cpu": 0.5,
+                "machine_cpu": 1.5} for peer, values in RATES.items() for i, value in enumerate(values)]
+    samples += [{"case": "latency", "peer": peer, "round": i, "row": "first", "value": value}
+                for peer, values in DELAYS.items() for i, value in enumerate(values)]
+    return {
+        "format": 2, "started": "2026-01-01 00:00:00 UTC",
+        "machine": {"cpu": "a <processor>", "cores": 2, "memory_mb": 1000, "kernel": "Linux 6.1", "system": "Debian",
+                    "virtual": True, "load_before": 0.1, "mhz": 2000.0},
+        "settings": {"rounds": 3, "seconds": 0.5, "nice": 0, "loss": 0.001},
+        "cases": {name: {"title": case.TITLE, "question": case.QUESTION, "group": case.GROUP, "plot": "bars",
+                         "rows": case.ROWS} for name, case in (("forward", forward), ("latency", latency))},
+        "peers": {name: {"title": peer.title, "role": peer.role, "version": "1"}
+                  for name, peer in field.peers().items() if name in RATES or name == "kernel-module"},
+        "missing": {"forward/kernel-module": "no module here", "forward/bridge/1M": "too many"},
+        "failures": [{"case": "forward", "peer": "kernel-module", "round": 0, "reason": "it broke", "log": []}],
+        "samples": samples,
+    }
+
+
+@pytest.mark.parametrize("values, wanted", [
+    ([5], (5, 5, 5)),
+    ([1, 3], (1.5, 2, 2.5)),
+    ([3, 1, 2], (1.5, 2, 2.5)),
+    ([1, 2, 3, 4, 100], (2, 3, 4)),
+])
+def test_quartiles(values, wanted):
+    assert summary.quartiles(values) == wanted
+
+
+@pytest.mark.parametrize("value, wanted", [(0, "0"), (1234.5, "1234"), (12.34, "12.3"), (1.234, "1.23"),
+                                           (0.0123456, "0.0123"), (-12.3, "-12.3")])
+def test_number(value, wanted):
+    assert summary.number(value) == wanted
+
+
+def test_ratio_pairs_rounds(results):
+    results["samples"] = [s for s in results["samples"] if (s["peer"], s["round"]) != ("stock-afxdp", 1)]
+    assert summary.ratio(results, "forward", "ours", "1") == pytest.approx(summary.quartiles([7 / 1.4, 6.9 / 1.3]))
+    assert summary.ratio(results, "forward", "stock-afxdp", "1") is None
+
+
+def test_table_says_why_not(results):
+    lines = summary.table(results, "forward")
+    assert [results["peers"]["kernel-module"]["title"], "no module here"] in lines
+    ours = next(line for line in lines if line[0] == "OVS-XDP")
+    assert ours[1] == "7.00 [6.95 7.10] x5.00" and ours[2] == "-"
+    assert summary.notes(results, "forward") == [("Linux bridge", "1,000,000 flows", "too many")]
+
+
+def test_cpu_per_packet(results):
+    ours = next(line for line in summary.cpu_table(results, "forward") if line[0] == "OVS-XDP")
+    assert ours[1] == "0.50 / 1.50, 214 ns = 429 cycles"
+
+
+def test_loss_is_shown(results):
+    for sample in results["samples"]:
+        if sample["peer"] == "bridge":
+            sample["lost"] = 0.4
+    assert any("(lost 40%)" in cell for line in summary.table(results, "forward") for cell in line)
+
+
+def test_better_for_less(results):
+    assert story.better(results, "latency", "ours", "first")[1] == pytest.approx(61 / 41, rel=0.03)
+
+
+def test_behind_names_the_fastest_other_switch(results):
+    (case, row, peer, times), = story.behind(results)
+    assert (case, row, peer) == ("latency", "first", "bridge") and times[1] == pytest.approx(41 / 8, rel=0.05)
+
+
+def test_behind_does_not_name_who_lost_packets(results):
+    for sample in results["samples"]:
+        sample["lost"] = 0.4 if sample["peer"] == "bridge" else 0
+    assert not any(peer == "bridge" for _, _, peer, _ in story.behind(results))
+
+
+def test_shares(results):
+    (name, wanted, share, cost, plain), = targets.shares(results)
+    assert (wanted, plain) == ("0.97", "-") and share.startswith("0.78") and cost.startswith("32")
+    assert "Forwarding" in name
+
+
+@pytest.mark.parametrize("drawing", [True, False])
+def test_page_is_complete(results, drawing, monkeypatch):
+    """With and without matplotlib; a page that loads something would name an address."""
+    if drawing:
+        pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    else:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = html.page(results)
+    assert ("<svg" in page) == drawing
+    assert "a &lt;processor&gt;" in page and "it broke" in page and "no module here" in page
+    assert not [word for word in ("<script", "<link", "src=", "@import") if word in page]
+    for case in results["cases"]:
+        assert f'id="{case}"' in page
+
+
+def test_every_case_and_peer_can_be_drawn(results):
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    for name, case in field.cases().items():
+        results["cases"] = {name: {"title": case.TITLE, "question": case.QUESTION, "group": case.GROUP,
+                                   "plot": getattr(case, "PLOT", "bars"), "rows": case.ROWS}}
+        results["samples"] = [{"case": name, "peer": "ours", "round": i, "row": row, "value": 1.0 + i}
+                              for row in case.ROWS for i in range(2)]
+        assert draw.plot(results, name).startswith("<svg")
+    assert set(draw.STYLES) == set(field.peers())
+
+
+def test_markdown_is_complete(results):
+    page = markdown.page(results, "bench/results/x.json")
+    assert page.count("### ") >= 2 and "| OVS-XDP | 7.00 [6.95 7.10] x5.00 |" in page and "it broke" in page
+
+
+def test_emulated_ratios(results):
+    inner = copy.deepcopy(results)
+    for sample in inner["samples"]:
+        if sample["peer"] == "bridge":
+            sample["peer"] = "kernel-module"
+    results["emulated"] = inner
+    assert ["OVS-XDP", "5.83 [5.57 5.92]"] == emulated.table(results)[2][:2]
+    assert "Beside the kernel module" in html.page(results)
+    results["emulated"] = {"failed": "no qemu"}
+    assert "no qemu" in html.page(results)
+
+
+def changed(results, peer, factor):
+    after = copy.deepcopy(results)
+    for sample in after["samples"]:
+        if sample["peer"] == peer:
+            sample["value"] *= factor
+    return after
+
+
+@pytest.mark.parametrize("factor, wanted", [(1, 0), (1.03, 0), (0.5, 2), (2, 2)])
+def test_compare(results, factor, wanted):
+    found = compare.changes(results, changed(results, "ours", factor))
+    assert len(found) == wanted
+    if wanted:                              # More packets are better, longer delays are worse.
+        assert found[0][3] == pytest.approx(factor) and found[1][3] == pytest.approx(1 / factor)
+        assert "1 better, 1 worse" in compare.as_text(results, changed(results, "ours", factor))
+
+
+def test_compare_knows_noise(results):
+    noisy = copy.deepcopy(results)
+    for sample in noisy["samples"]:
+        sample["value"] *= (0.5, 1.0, 1.9)[sample["round"]]
+    assert not compare.changes(results, noisy)
+
+
+def test_compare_wants_rounds(results):
+    results["samples"] = [s for s in results["samples"] if not s["round"]]
+    results["settings"]["rounds"] = 1
+    assert not compare.changes(results, changed(results, "ours", 2))
+    assert "nothing can be said" in compare.as_text(results, results)
+
+
+def test_every_case_and_peer_says_what_it_is():
+    for name, case in field.cases().items():
+        assert case.TITLE and case.QUESTION and case.GROUP and case.ROWS and callable(case.run), name
+        assert all(row["better"] in ("more", "less") for row in case.ROWS.values()), name
+        assert any(field.takes_part(case, peer) for peer in field.peers().values()), name
+    for name, peer in field.peers().items():
+        assert peer.title and peer.role in ("ours", "part", "switch", "baseline"), name
+    assert set(field.CASE_ORDER) == set(field.cases()) and set(field.PEER_ORDER) == set(field.peers())
