@@ -106,3 +106,12 @@ int harness_run(int fd, const void *frame, uint32_t len, uint32_t repeat, void *
     *ns = opts.duration;
     return opts.retval;
 }
+
+uint32_t harness_last_port(const struct harness *h)
+{
+    uint32_t key = 0;
+    uint32_t port = 0;
+
+    bpf_map_lookup_elem(bpf_map__fd(find_map(h->object, "last_port")), &key, &port);
+    return port;
+}

@@ -30,4 +30,7 @@ void harness_close(struct harness *);
  * in 'out' (2048 bytes), its length in '*out_len', nanoseconds per run in '*ns'. */
 int harness_run(int fd, const void *frame, uint32_t len, uint32_t repeat, void *out, uint32_t *out_len, uint32_t *ns);
 
+/* The port that the program 'pipeline' last sent a frame to. */
+uint32_t harness_last_port(const struct harness *);
+
 #endif /* tests/bpf_pipeline/harness.h */

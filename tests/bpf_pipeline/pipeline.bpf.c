@@ -13,6 +13,9 @@ __u32 in_port = 7;
 /* How often each verdict was the outcome.  Not exact if several CPUs run at once. */
 __u64 n_verdicts[3];
 
+/* Where the last frame was sent.  A map of its own. */
+__u32 last_port SEC(".data.last_port");
+
 SEC("xdp")
 int empty(struct xdp_md *ctx)
 {
@@ -27,6 +30,7 @@ int pipeline(struct xdp_md *ctx)
 
     n_verdicts[v]++;
     if (v == DP_VERDICT_OUTPUT) {
+        last_port = run.port;
         if (run.frame.cut) {
             dp_cut_tail(ctx, run.frame.cut);
         }
