@@ -21,28 +21,23 @@
 
 #define BPFFS "/sys/fs/bpf"
 #define ROOT BPFFS "/ovs-xdp"
-#define LINK_PREFIX "link-"
+#define OLD "old"
 #define LOCK_TRIES 20           /* Others lock a folder for an instant, to see whether it is in use. */
 #define LOCK_PAUSE_MS 10
 
 struct oxdp_pins {
-    struct oxdp_pins *next;     /* In 'all'. */
     char path[PATH_MAX - NAME_MAX - 1];
     char parent[PATH_MAX / 2];
     int lock_fd;
 };
 
-/* Of this process, removed when it exits. */
-static struct oxdp_pins *all;
-static pid_t owner;
-
 static int mount_bpffs(char **ret_error);
 static int make_folders(struct oxdp_pins *, const char *name);
 static int lock_folder(struct oxdp_pins *);
 static void remove_dead(void);
+static void move_to_old(struct oxdp_pins *);
 static void remove_content(const char *path);
 static bool is_dead(const char *path);
-static void remove_all(void);
 static void join(char path[PATH_MAX], const char *folder, const char *name);
 static int fail(int err, char **ret_error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -69,14 +64,7 @@ int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_err
         free(pins);
         return err == -EWOULDBLOCK ? -EBUSY : err;
     }
-    remove_content(pins->path);
-
-    if (owner != getpid()) {
-        owner = getpid();
-        atexit(remove_all);
-    }
-    pins->next = all;
-    all = pins;
+    move_to_old(pins);
     *ret_pins = pins;
     return 0;
 }
@@ -86,12 +74,7 @@ void oxdp_pins_close(struct oxdp_pins *pins)
     if (!pins) {
         return;
     }
-    for (struct oxdp_pins **p = &all; *p; p = &(*p)->next) {
-        if (*p == pins) {
-            *p = pins->next;
-            break;
-        }
-    }
+    oxdp_pins_forget_old(pins);
     remove_content(pins->path);
     rmdir(pins->path);
     rmdir(pins->parent);
@@ -118,6 +101,40 @@ void oxdp_pins_remove(struct oxdp_pins *pins, const char *name)
     if (pins) {
         join(path, pins->path, name);
         unlink(path);
+    }
+}
+
+int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name)
+{
+    char old_folder[PATH_MAX], old[PATH_MAX], path[PATH_MAX];
+    int fd;
+
+    if (!pins) {
+        return -ENOENT;
+    }
+    join(old_folder, pins->path, OLD);
+    join(old, old_folder, name);
+    fd = bpf_obj_get(old);
+    if (fd >= 0) {
+        join(path, pins->path, name);
+        if (rename(old, path)) {
+            int err = -errno;
+
+            close(fd);
+            return err;
+        }
+    }
+    return fd;
+}
+
+void oxdp_pins_forget_old(struct oxdp_pins *pins)
+{
+    char old[PATH_MAX];
+
+    if (pins) {
+        join(old, pins->path, OLD);
+        remove_content(old);
+        rmdir(old);
     }
 }
 
@@ -205,10 +222,43 @@ static void for_each_entry(const char *folder, void (*cb)(const char *path, void
     }
 }
 
+/* XDP's, tcx's, and that of the device at which tcx's upcalls arrive. */
+static bool is_link(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+
+    return !strncmp(name, "link-", 5) || !strncmp(name, "tcx-", 4) || !strcmp(name, "upcall");
+}
+
+static void move_entry(const char *path, void *old)
+{
+    char to[PATH_MAX];
+
+    if (is_link(path)) {
+        join(to, old, strrchr(path, '/') + 1);
+        rename(path, to);
+    } else {
+        unlink(path);
+    }
+}
+
+/* A link holds its program, and that its maps: they need no pins of their own any more.  If the process before
+ * had not come far, the folder "old" has more from before that; a link's name is its device's, which has one
+ * link at most. */
+static void move_to_old(struct oxdp_pins *pins)
+{
+    char old[PATH_MAX];
+
+    join(old, pins->path, OLD);
+    make_folder(old);
+    for_each_entry(pins->path, move_entry, old);
+    rmdir(old);                 /* If it is empty. */
+}
+
 /* A link that another process pinned has no other owner any more: detached, it leaves its device at once. */
 static void remove_pin(const char *path, void *aux)
 {
-    if (!strncmp(strrchr(path, '/') + 1, LINK_PREFIX, strlen(LINK_PREFIX))) {
+    if (is_link(path)) {
         int fd = bpf_obj_get(path);
 
         if (fd >= 0) {
@@ -230,6 +280,11 @@ static void remove_if_dead(const char *path, void *aux)
 
     if (fd >= 0) {
         if (!flock(fd, LOCK_EX | LOCK_NB) && is_dead(path)) {
+            char old[PATH_MAX];
+
+            join(old, path, OLD);
+            remove_content(old);
+            rmdir(old);
             remove_content(path);
             rmdir(path);
         }
@@ -256,7 +311,7 @@ static void look_for_device(const char *path, void *alive)
     __u32 len = sizeof info;
     int fd;
 
-    if (strncmp(strrchr(path, '/') + 1, LINK_PREFIX, strlen(LINK_PREFIX))) {
+    if (!is_link(path)) {
         return;
     }
     fd = bpf_obj_get(path);
@@ -271,16 +326,12 @@ static void look_for_device(const char *path, void *alive)
 static bool is_dead(const char *path)
 {
     bool alive = false;
+    char old[PATH_MAX];
 
+    join(old, path, OLD);
     for_each_entry(path, look_for_device, &alive);
+    for_each_entry(old, look_for_device, &alive);
     return !alive;
-}
-
-static void remove_all(void)
-{
-    while (owner == getpid() && all) {
-        oxdp_pins_close(all);
-    }
 }
 
 /* bpffs keeps names with dots for itself. */

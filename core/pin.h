@@ -3,18 +3,19 @@
  *
  *     /sys/fs/bpf/ovs-xdp/<inode of the network namespace>/<datapath>/
  *
- * root-only, so that known flows keep flowing when the process is killed.  The process that has the folder
- * holds a lock (flock) on it; what a dead process left there is removed by the next that opens it, and
- * folders of namespaces that are gone by whoever comes.  A normal exit() removes the folder; a signal
- * leaves it.  The layout's version is in the pinned map of struct dp_head. */
+ * root-only, so that known flows keep flowing when the process ends, however it ends.  The process that has
+ * the folder holds a lock (flock) on it.  The links that a process before left there move to the folder "old"
+ * in it, and their programs work on until the new one has taken them over, or has said that it needs no more
+ * of them.  Folders of namespaces that are gone are removed by whoever comes.  The layout's version is in the pinned map of
+ * struct dp_head. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
 
 struct oxdp_pins;
 
-/* Takes the folder of datapath 'name' in the present network namespace, empty; mounts bpffs if it is
- * missing.  0, or a negative errno with a sentence in '*ret_error' (malloc'd): -EBUSY when another process
- * has the folder. */
+/* Takes the folder of datapath 'name' in the present network namespace; mounts bpffs if it is missing.  0,
+ * or a negative errno with a sentence in '*ret_error' (malloc'd): -EBUSY when another process has the
+ * folder. */
 int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_error);
 
 /* Removes the folder and what is in it, which lives on as long as its file descriptors.  NULL is allowed. */
@@ -24,5 +25,12 @@ void oxdp_pins_close(struct oxdp_pins *pins);
  * nothing happens. */
 int oxdp_pins_add(struct oxdp_pins *pins, const char *name, int fd);
 void oxdp_pins_remove(struct oxdp_pins *pins, const char *name);
+
+/* The link that the process before pinned as 'name' is this one's from now on, under the same name.  Returns
+ * its file descriptor, or -ENOENT or another negative errno. */
+int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name);
+
+/* Removes what the process before left and nobody inherited; links are detached at once.  NULL is allowed. */
+void oxdp_pins_forget_old(struct oxdp_pins *pins);
 
 #endif /* core/pin.h */

@@ -121,7 +121,7 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
     return progs->direct && progs->attachments && progs->socket_used && progs->can_output ? 0 : -ENOMEM;
 }
 
-/* Pins the program and the maps, after removing what a process before left; links follow as they are made. */
+/* Pins the program and the maps; links follow as they are made or taken over. */
 static void pin(struct oxdp_progs *progs, const char *name)
 {
     int err;

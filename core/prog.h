@@ -50,6 +50,12 @@ const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
                       const int sock_fds[], uint32_t n_queues, char **ret_error);
 
+/* Devices that still run the program of a process before, over its tables, keep it when they are attached,
+ * until this: then they run the program of 'progs', each from one frame to the next, and what else the process
+ * before left is removed.  From then on programs are exchanged when they are attached.  Returns how many
+ * devices were taken over; '*ret_error' is the last failure, a negative errno, or 0. */
+uint32_t oxdp_progs_take_over(struct oxdp_progs *progs, int *ret_error);
+
 /* Detaches from 'ifindex' (no error if the device is gone) and forgets its port and sockets. */
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex);
 

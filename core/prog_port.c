@@ -13,9 +13,7 @@
 
 #include "bpf/xdp.skel.h"
 #include "core/device.h"
-#include "core/pin.h"
 
-static void detach_link(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
 static int attach_error(int ifindex, bool native, int err, char **ret_error);
 
@@ -30,9 +28,7 @@ static const char *const mode_names[] = {
 int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
                       const int sock_fds[], uint32_t n_queues, char **ret_error)
 {
-    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
     struct oxdp_attachment *at;
-    char name[32];
     int err;
 
     if (!n_queues) {
@@ -42,15 +38,13 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
     if (err) {
         return err;
     }
-    at->link_fd = bpf_link_create(progs->prog_fd, ifindex, BPF_XDP, &opts);
-    if (at->link_fd < 0) {
-        err = attach_error(ifindex, native, at->link_fd, ret_error);
+    at->native = native;
+    err = oxdp_link_attach(progs, at);
+    if (err) {
+        err = attach_error(ifindex, native, err, ret_error);
         oxdp_attachment_free(progs, at);
-        return err;
     }
-    snprintf(name, sizeof name, "link-%d", ifindex);
-    oxdp_pins_add(progs->pins, name, at->link_fd);
-    return 0;
+    return err;
 }
 
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
@@ -58,24 +52,12 @@ void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
     struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
 
     if (at) {
-        detach_link(progs, "link", at->link_fd, ifindex);
-        detach_link(progs, "tcx", at->tcx_fd, ifindex);
+        oxdp_link_detach(progs, "link", at->link_fd, ifindex);
+        oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
         if (at->clsact) {
             oxdp_tcx_detach_filter(at);
         }
         oxdp_attachment_free(progs, at);
-    }
-}
-
-static void detach_link(struct oxdp_progs *progs, const char *hook, int fd, int ifindex)
-{
-    char name[32];
-
-    if (fd >= 0) {
-        snprintf(name, sizeof name, "%s-%d", hook, ifindex);
-        oxdp_pins_remove(progs->pins, name);
-        bpf_link_detach(fd);
-        close(fd);
     }
 }
 

@@ -19,6 +19,8 @@ struct oxdp_attachment {
     int ifindex;                /* 0: free. */
     int link_fd;                /* XDP, or -1. */
     int tcx_fd;                 /* tcx, or -1. */
+    bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
+    bool old_program;           /* The XDP link, inherited, still runs the program of the process before. */
     uint32_t clsact;            /* Where a filter does what a tcx link would: enum bpf_tc_attach_point, or 0. */
     bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
     struct bpf_port port;
@@ -30,6 +32,7 @@ struct oxdp_progs {
     struct dp_capability capability;    /* As its object declares it. */
     struct oxdp_pins *pins;             /* NULL: not pinned. */
     char *unpinned;                     /* Why. */
+    bool taken_over;                    /* No device runs a program of a process before. */
     int n_cpus;
     struct dp_tables memory;            /* The maps of the flow tables. */
     struct oxdp_table *table;           /* NULL: no flow tables. */
@@ -71,6 +74,13 @@ int oxdp_program_load(const struct oxdp_progs *progs, int *ret_fd, struct dp_cap
  * a callback); the second returns it, "" if there was none, valid until the next call. */
 void oxdp_libbpf_listen(void);
 const char *oxdp_libbpf_heard(void);
+
+/* Attaches the XDP program to the device of 'at', or inherits the link that is there (oxdp_progs_take_over()).  0
+ * or a negative errno. */
+int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
+/* Detaches what is pinned as 'hook'-ifindex and open as 'fd'.  Nothing if that is negative. */
+void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
 
 /* Adds what counter slot 'slot' has counted on all processors to 'sum'; clears it for a new port. */
 int oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS]);

@@ -334,6 +334,7 @@ static void
 dpif_xdp_enable_upcall(struct dpif *dpif)
     OVS_NO_THREAD_SAFETY_ANALYSIS
 {
+    atomic_store(&dpif_xdp_dp_cast(dpif)->upcalls_began, true);
     fat_rwlock_unlock(&dpif_xdp_dp_cast(dpif)->upcall_rwlock);
 }
 
@@ -444,7 +445,7 @@ dpif_xdp_cache_set_size(struct dpif *dpif, uint32_t level, uint32_t size)
 
 const struct dpif_class dpif_xdp_class = {
     .type = dpif_xdp_type,
-    .cleanup_required = true,
+    .cleanup_required = false,          /* Flows go on without the daemon. */
     .init = dpif_xdp_init,
     .enumerate = dpif_xdp_enumerate,
     .port_open_type = dpif_xdp_port_open_type,

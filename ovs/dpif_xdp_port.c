@@ -178,6 +178,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
     struct dpif_xdp_port *port;
 
     ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_take_over_run(dp);
     CMAP_FOR_EACH (port, node, &dp->ports) {
         dpif_xdp_poll_port(dp, port);
         if (port->is_device) {
@@ -204,6 +205,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
             poll_immediate_wake();
         }
     }
+    dpif_xdp_take_over_wait(dp);
     ovs_mutex_unlock(&dp->port_mutex);
 }
 

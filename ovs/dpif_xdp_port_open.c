@@ -210,7 +210,10 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         port->redirects = false;
         port->native = mode != OXDP_MODE_GENERIC;
         port->shaped = config.shaped;
-        dpif_xdp_netdev_count_start(port->netdev, dp->progs, &port->device);
+        if (dp->taken_over) {
+            dpif_xdp_netdev_count_start(port->netdev, dp->progs,
+                                        &port->device);
+        }
         dpif_xdp_port_follow_carrier(dp, port);
         VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s%s", name,
                   oxdp_mode_to_string(mode), n_queues,

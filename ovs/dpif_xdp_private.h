@@ -103,11 +103,15 @@ struct dpif_xdp_dp {
     /* Upcalls.  Held for reading around each upcall, for writing while
      * ofproto has upcalls disabled. */
     struct fat_rwlock upcall_rwlock;
+    atomic_bool upcalls_began;          /* They were enabled once. */
     upcall_callback *upcall_cb;
     void *upcall_aux;
 
     /* Kernel side; exists from the first port that has a Linux device. */
     struct oxdp_progs *progs;           /* Guarded by 'port_mutex'. */
+    unsigned int take_over_rounds;      /* Guarded by 'port_mutex'. */
+    bool taken_over;                    /* Guarded by 'port_mutex': programs
+                                         * of a daemon before are gone. */
     struct dpif_xdp_packets *packets;   /* Set once, then constant. */
     uint32_t n_frames;                  /* Configured size of the UMEM. */
     uint32_t n_fast_flows;              /* Flows in programs' tables. */
@@ -246,6 +250,12 @@ int dpif_xdp_port_dump_next(const struct dpif *, void *, struct dpif_port *);
 int dpif_xdp_port_dump_done(const struct dpif *, void *);
 int dpif_xdp_port_poll(const struct dpif *, char **);
 void dpif_xdp_port_poll_wait(const struct dpif *);
+
+/* take_over.c */
+void dpif_xdp_take_over_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_take_over_wait(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_flow.c */
 struct dpif_xdp_flow *dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *);
