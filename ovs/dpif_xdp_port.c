@@ -6,6 +6,7 @@
 #include "dpif_xdp_private.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "dpif.h"
 #include "dpif_xdp.h"
@@ -105,6 +106,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->port_no = port_no;
     port->netdev = netdev;
     port->type = xstrdup(type);
+    port->retry = LLONG_MAX;
     port->is_device = dpif_xdp_netdev_is(netdev);
     port->can_send = netdev_n_txq(netdev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
@@ -203,6 +205,9 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
         if (port->is_device
             && port->change_seq != netdev_get_change_seq(port->netdev)) {
             poll_immediate_wake();
+        }
+        if (port->retry != LLONG_MAX) {
+            poll_timer_wait_until(port->retry);
         }
     }
     dpif_xdp_take_over_wait(dp);

@@ -4,16 +4,23 @@
 
 #include "dpif_xdp_port.h"
 
+#include <limits.h>
+
 #include "core/redirect.h"
 #include "netdev-provider.h"
 #include "netdev_xdp.h"
 #include "openvswitch/vlog.h"
+#include "timeval.h"
 #include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 
+/* Not everything that keeps a port from being opened is heard of when it
+ * ends. */
+#define RETRY_MS 5000
+
 /* Opens 'port' anew if its device is another one now, or if its options
- * changed; closes it if the device is gone. */
+ * changed, or if that failed a while ago; closes it if the device is gone. */
 void
 dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -22,10 +29,12 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     int ifindex;
 
     dpif_xdp_netdev_get_config(port->netdev, &config);
-    if (change_seq == port->change_seq && config.seq == port->config_seq) {
+    if (change_seq == port->change_seq && config.seq == port->config_seq
+        && time_msec() < port->retry) {
         return;
     }
     port->change_seq = change_seq;
+    port->retry = LLONG_MAX;
 
     ifindex = netdev_get_ifindex(port->netdev);
     if (ifindex == port->device.ifindex && config.seq == port->config_seq) {
@@ -41,8 +50,8 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                   : "device is gone, waiting for it to come back");
         dpif_xdp_port_close(dp, port);
     }
-    if (ifindex > 0) {
-        dpif_xdp_port_open(dp, port);
+    if (ifindex > 0 && dpif_xdp_port_open(dp, port)) {
+        port->retry = time_msec() + RETRY_MS;
     }
 }
 

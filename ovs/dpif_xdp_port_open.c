@@ -167,6 +167,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     enum oxdp_mode first, last, mode;
     char *text = NULL;
     uint32_t n_queues;
+    bool changed;
     int error;
 
     dpif_xdp_netdev_get_config(port->netdev, &config);
@@ -190,7 +191,6 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         goto out;
     }
     port->local_stack = port->device.local_stack;
-    oxdp_offloads_off(name, &port->offloads);
 
     n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
     port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
@@ -210,6 +210,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         port->redirects = false;
         port->native = mode != OXDP_MODE_GENERIC;
         port->shaped = config.shaped;
+        oxdp_offloads_off(name, &port->offloads);
         if (dp->taken_over) {
             dpif_xdp_netdev_count_start(port->netdev, dp->progs,
                                         &port->device);
@@ -222,13 +223,14 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 
 out:
-    dpif_xdp_netdev_set_status(port->netdev, error ? "none"
-                               : oxdp_mode_to_string(mode), "xdp", text);
+    changed = dpif_xdp_netdev_set_status(port->netdev, error ? "none"
+                                         : oxdp_mode_to_string(mode), "xdp",
+                                         text);
     if (error) {
-        VLOG_ERR("%s: cannot use the device with XDP: %s", name,
-                 text ? text : ovs_strerror(error));
-        oxdp_offloads_restore(port->offloads);
-        port->offloads = NULL;
+        if (changed) {
+            VLOG_ERR("%s: cannot use the device with XDP: %s", name,
+                     text ? text : ovs_strerror(error));
+        }
         free(port->rxqs);
         port->rxqs = NULL;
         memset(&port->device, 0, sizeof port->device);

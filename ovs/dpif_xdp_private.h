@@ -161,6 +161,8 @@ struct dpif_xdp_port {
     /* Guarded by dp->port_mutex. */
     uint64_t change_seq;                /* Of 'netdev', as last seen. */
     uint64_t config_seq;                /* Of its options, as last seen. */
+    long long int retry;                /* When to try again, ms; LLONG_MAX:
+                                         * it did not fail. */
     struct oxdp_device device;          /* Linux device, if 'is_device'. */
     struct oxdp_offload_undo *offloads;
     bool is_device;                     /* Uses AF_XDP. */

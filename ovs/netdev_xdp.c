@@ -99,7 +99,7 @@ replace_text(char **text, const char *new)
     return true;
 }
 
-void
+bool
 dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
                            const char *hook, const char *error)
 {
@@ -115,6 +115,7 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
     if (changed) {
         netdev_change_seq_changed(netdev_);
     }
+    return changed;
 }
 
 char *

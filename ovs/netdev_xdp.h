@@ -41,8 +41,9 @@ void dpif_xdp_netdev_get_config(const struct netdev *,
                                 struct dpif_xdp_netdev_config *);
 
 /* Says what users see of 'netdev', of this class: the mode in use, the hook
- * in use, and a sentence on what is wrong or NULL. */
-void dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
+ * in use, and a sentence on what is wrong or NULL.  Returns whether that
+ * changed. */
+bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
                                 const char *hook, const char *error);
 
 /* The sentence on what is wrong with 'netdev', of any class, or NULL.  The

@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what ports cost: the table "Size" in docs/limits.md.
+
+    tests/system/measure_ports.py [COUNT...]        as root; default: 32 200 1000
+
+For each count, in a network namespace of its own: that many veth pairs, made ports in one transaction, then removed in
+one.  Printed are the seconds of both (until the kernel has attached or detached the last program), the daemon's resident
+memory more than with an empty bridge, and its CPU time while nothing happens.
+"""
+import pathlib
+import sys
+import time
+
+import lab
+import switch as switches
+import test_life
+import xdp
+
+FRAMES_OF_A_PORT, FRAMES = 32, 8192
+PATIENCE = 600
+
+
+def main():
+    lab.enter()
+    print("| ports | `xdp-umem-frames` | adding them | memory | all deleted | CPU when idle |\n|---|---|---|---|---|---|")
+    for count in map(int, sys.argv[1:] or ("32", "200", "1000")):
+        lab.new_host()
+        print("| {} | {} | {:.1f} s | {:.0f} MiB | {:.1f} s | {:.1%} of a core |".format(count, *measure(count)), flush=True)
+
+
+def measure(count):
+    frames = max(FRAMES, FRAMES_OF_A_PORT * count)
+    batch = "".join(f"link add p{n} up type veth peer name q{n}\nlink set q{n} up\n" for n in range(count))
+    lab.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1", check=False)
+    lab.run("ip", "-batch", "-", text=batch, limit=PATIENCE)
+    with switches.Switch() as switch:
+        switch.expected.append(r"blocked .* waiting for")
+        switch.vsctl("set", "open", ".", f"other_config:xdp-umem-frames={frames}")
+        switch.add_bridge("br0")
+        base = test_life.memory_mib(switch.process.pid)
+        add = timed(switch, (word for n in range(count) for word in ("--", "add-port", "br0", f"p{n}")),
+                    lambda: xdp.attached(f"p{count - 1}"))
+        memory = test_life.memory_mib(switch.process.pid) - base
+        idle = idle_share(switch.process.pid)
+        delete = timed(switch, (word for n in range(count) for word in ("--", "del-port", "br0", f"p{n}")),
+                       lambda: not any(xdp.attached(f"p{n}") for n in (0, count // 2, count - 1)))
+    return frames, add, memory, delete, idle
+
+
+def timed(switch, words, done):
+    begin = time.monotonic()
+    switch.vsctl(f"--timeout={PATIENCE}", *words, limit=PATIENCE)
+    lab.wait_until(done, "the ports", limit=PATIENCE)
+    return time.monotonic() - begin
+
+
+def idle_share(pid, seconds=5):
+    """The smallest of three shares of a core: what else happens only adds to it."""
+    shares = []
+    for _ in range(3):
+        begin, used = time.monotonic(), test_life.cpu_seconds(pid)
+        time.sleep(seconds)
+        shares.append((test_life.cpu_seconds(pid) - used) / (time.monotonic() - begin))
+    return min(shares)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
