@@ -18,7 +18,8 @@ import pathlib
 import subprocess
 
 SANDBOX = pathlib.Path(__file__).resolve().parent / "sandbox"
-MOST_REPEATED = 12
+MOST_REPEATED = 12      # More failures than this are no chance.
+MOST_ATTEMPTS = 4
 OUTCOMES = {"fail": "FAILED", "skip": "skipped"}
 
 
@@ -45,25 +46,27 @@ def probe(command):
         stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
 
 
-def worth_repeating(results, expected):
-    """Tests that failed or skipped unexpectedly, unless there are so many that chance is no explanation."""
-    surprises = [test for test, result in results.items()
+def worth_repeating(attempts, expected):
+    """Tests that failed or skipped unexpectedly in the last of 'attempts' (each {test: Result}), unless there are
+    so many that chance is no explanation, or they were repeated often enough."""
+    surprises = [test for test, result in attempts[-1].items()
                  if result.status not in (status_of(test, expected), "ok")]
-    return surprises if len(surprises) <= MOST_REPEATED else []
+    return surprises if len(surprises) <= MOST_REPEATED and len(attempts) < MOST_ATTEMPTS else []
 
 
-def judge(tests, results, repeated, expected):
-    """Prints the summary; returns 0 when each of 'tests' did what is expected of it, else 1."""
+def judge(tests, attempts, expected):
+    """Prints the summary; returns 0 when each of 'tests' did what is expected of it in its last attempt, else 1."""
     known, surprises, counts = {}, [], {"passed": 0, "failed": 0, "skipped": 0}
     for test in tests:
-        result = repeated.get(test, results[test])
+        *failures, result = [results[test] for results in attempts if test in results]
         counts[{"ok": "passed", "skipped": "skipped"}.get(result.status, "failed")] += 1
         if result.status != status_of(test, expected):
             surprises.append((test, result))
         elif test.name in expected:
             known.setdefault(expected[test.name], []).append(test.number)
-        elif test in repeated:
-            print(f"passed when repeated: {test.number}: {test.name}; first {described(results[test])}")
+        elif failures:
+            print(f"passed when repeated: {test.number}: {test.name}; before, "
+                  + ", then ".join(map(described, failures)))
 
     for (reason, status), numbers in known.items():
         print(f"{status} as expected, {reason}: {' '.join(map(str, numbers))}")
