@@ -18,6 +18,7 @@
 #define BATCH 64u                   /* Addresses moved between stack and ring at once. */
 #define KERNEL_BATCH 32             /* Packets that a system call sends if nothing is in the way. */
 #define PATIENCE 4                  /* System calls without success before giving up for now. */
+#define MAX_QUEUED 256u             /* Packets that oxdp_sock_tx_queue() lets wait. */
 #define ROUNDS_PER_LOOK 1024u       /* Non-empty receives between decisions to lend less. */
 #define GROWTH 4u                   /* A burst is over before growing slowly would help. */
 #define FEW 16u                     /* Frames that a socket gets when no more shall be lent. */
@@ -25,6 +26,7 @@
 static uint32_t reserve(const struct oxdp_umem *umem);
 static uint32_t lendable(const struct oxdp_umem *umem);
 static void adapt_fill(struct oxdp_sock *sock, uint32_t waiting);
+static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n, uint32_t may_wait);
 static void kick(struct oxdp_sock *sock);
 static void complete(struct oxdp_sock *sock);
 static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
@@ -155,6 +157,17 @@ void oxdp_sock_refill(struct oxdp_sock *sock)
 
 uint32_t oxdp_sock_tx(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
 {
+    return transmit(sock, descs, n, 0);
+}
+
+uint32_t oxdp_sock_tx_queue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
+{
+    return transmit(sock, descs, n, MAX_QUEUED);
+}
+
+/* Sends, but lets up to 'may_wait' packets wait in the transmit ring. */
+static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n, uint32_t may_wait)
+{
     uint32_t done = 0;
 
     pthread_mutex_lock(&sock->tx_lock);
@@ -165,14 +178,14 @@ uint32_t oxdp_sock_tx(struct oxdp_sock *sock, const struct oxdp_desc descs[], ui
     if (sock->down) {
         kick(sock);
     }
-    while (!sock->down && done < n) {
+    for (bool over = false; !sock->down && !over; ) {
         uint32_t n_now = enqueue(sock, descs + done, n - done);
 
-        kick(sock);
-        if (!n_now && !oxdp_ring_room(&sock->tx)) {
-            break;
+        if (oxdp_ring_pending(&sock->tx) > may_wait) {
+            kick(sock);
         }
         done += n_now;
+        over = done == n || (!n_now && !oxdp_ring_room(&sock->tx));
     }
     if (done < n) {
         drop(sock, descs + done, n - done);

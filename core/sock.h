@@ -64,6 +64,10 @@ bool oxdp_sock_starved(const struct oxdp_sock *sock);
  * the UMEM.  Returns the number queued. */
 uint32_t oxdp_sock_tx(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 
+/* As oxdp_sock_tx(), for a caller that soon calls that for 'sock', too, with more packets or with none: transmission
+ * may wait until then, so that one system call serves for more packets. */
+uint32_t oxdp_sock_tx_queue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
+
 /* Collects completions (returns frames sent to the stack); cheap when there are none.  Called by the
  * engine from time to time so that frames do not stay with a socket that sends no more. */
 void oxdp_sock_complete(struct oxdp_sock *sock);

@@ -34,6 +34,7 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
 #define MAX_SPIN_US 100             /* Longest polling without a packet. */
 #define MIN_SPIN_US 5
 #define STARVED_RETRY_MS 1          /* Waiting for frames to come back. */
+#define MAX_BURSTS 4                /* That are sent together. */
 #define HOUSEKEEPING_ROUNDS 64      /* Rounds between quiescing. */
 #define PREFETCH_AHEAD 6            /* Packets. */
 
@@ -57,6 +58,7 @@ struct dpif_xdp_thread {
     /* Used by the thread; statistics read by others. */
     struct dpif_xdp_cache *cache;
     struct dpif_xdp_cls_stats cls_stats;
+    bool expect_simple;                 /* See struct dpif_xdp_ctx. */
     long long int spin_us;
     atomic_uint64_t n_sleeps;
 };
@@ -64,6 +66,7 @@ struct dpif_xdp_thread {
 static void *thread_main(void *);
 static void activate(struct dpif_xdp_thread *, struct dpif_xdp_rxq *);
 static bool poll_active(struct dpif_xdp_thread *);
+static bool poll_rxq(struct dpif_xdp_thread *, struct dpif_xdp_rxq *);
 static void forget_quiet(struct dpif_xdp_thread *);
 static void wait_for_packets(struct dpif_xdp_thread *, int timeout_ms);
 static int rxq_receive(struct dpif_xdp_dp *, struct dpif_xdp_rxq *,
@@ -80,6 +83,12 @@ struct dpif_xdp_cls_stats *
 dpif_xdp_thread_stats(struct dpif_xdp_thread *thread)
 {
     return &thread->cls_stats;
+}
+
+bool *
+dpif_xdp_thread_expect_simple(struct dpif_xdp_thread *thread)
+{
+    return &thread->expect_simple;
 }
 
 static void *
@@ -131,19 +140,34 @@ poll_active(struct dpif_xdp_thread *thread)
     bool any = false;
 
     for (size_t i = 0; i < thread->n_active; i++) {
-        struct dpif_xdp_rxq *rxq = thread->active[i];
-        struct dpif_xdp_flow *matched[NETDEV_MAX_BURST];
-        struct dp_packet_batch batch;
-        struct dpif_xdp_ctx ctx;
-
-        if (rxq_receive(thread->dp, rxq, &batch, matched)) {
-            dpif_xdp_ctx_init(&ctx, thread->dp, thread);
-            dpif_xdp_input(&ctx, &batch, rxq->sock ? matched : NULL);
-            dpif_xdp_output_flush(&ctx);
-            any = true;
-        }
+        any |= poll_rxq(thread, thread->active[i]);
     }
     return any;
+}
+
+/* Handles what waits in 'rxq', up to a few bursts: sending takes system calls,
+ * which are cheaper for many packets at once. */
+static bool
+poll_rxq(struct dpif_xdp_thread *thread, struct dpif_xdp_rxq *rxq)
+{
+    struct dpif_xdp_flow *matched[NETDEV_MAX_BURST];
+    struct dp_packet_batch batch;
+    struct dpif_xdp_ctx ctx;
+    int n = rxq_receive(thread->dp, rxq, &batch, matched);
+
+    if (!n) {
+        return false;
+    }
+    dpif_xdp_ctx_init(&ctx, thread->dp, thread);
+    dpif_xdp_input(&ctx, &batch, rxq->sock ? matched : NULL);
+    for (int i = 1; i < MAX_BURSTS && n == NETDEV_MAX_BURST; i++) {
+        n = rxq_receive(thread->dp, rxq, &batch, matched);
+        if (n) {
+            dpif_xdp_input(&ctx, &batch, rxq->sock ? matched : NULL);
+        }
+    }
+    dpif_xdp_output_flush(&ctx);
+    return true;
 }
 
 static bool

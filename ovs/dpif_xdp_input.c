@@ -35,6 +35,10 @@ static void drop_runts(struct dpif_xdp_ctx *, struct dp_packet_batch *);
 static void take_matched(struct dpif_xdp_ctx *, struct dp_packet_batch *,
                          struct dpif_xdp_flow *matched[],
                          struct flow_batches *);
+static void find_flows(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                       struct flow_batches *);
+static void take_alike(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                       struct flow_batches *);
 static void add_to_flow(struct flow_batches *, struct dpif_xdp_flow *,
                         struct dp_packet *, uint16_t tcp_flags);
 static void execute_flow(struct dpif_xdp_ctx *, struct flow_batch *);
@@ -53,12 +57,7 @@ void
 dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
                struct dpif_xdp_flow *matched[])
 {
-    struct dpif_xdp_key keys[NETDEV_MAX_BURST];
-    struct dpif_xdp_key *key_ptrs[NETDEV_MAX_BURST];
-    struct dpif_xdp_rule *rules[NETDEV_MAX_BURST];
     struct flow_batches flows;
-    struct dp_packet *packet;
-    size_t n;
 
     flows.n = 0;
     if (matched) {
@@ -66,31 +65,49 @@ dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     } else {
         drop_runts(ctx, batch);
     }
+    if (ctx->expect_simple && *ctx->expect_simple
+        && dp_packet_batch_size(batch) > 1) {
+        take_alike(ctx, batch, &flows);
+    }
+    if (!dp_packet_batch_is_empty(batch)) {
+        find_flows(ctx, batch, &flows);
+    }
+    for (size_t i = 0; i < flows.n; i++) {
+        execute_flow(ctx, &flows.batches[i]);
+    }
+}
 
-    n = dp_packet_batch_size(batch);
+/* Sorts the packets of 'batch' into 'flows' and handles those that have none. */
+static void
+find_flows(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+           struct flow_batches *flows)
+{
+    size_t n = dp_packet_batch_size(batch);
+    uint32_t depth = dpif_xdp_recirc_depth();
+    struct dpif_xdp_key keys[NETDEV_MAX_BURST];
+    struct dpif_xdp_key *key_ptrs[NETDEV_MAX_BURST];
+    struct dpif_xdp_rule *rules[NETDEV_MAX_BURST];
+    struct dp_packet *packet;
+
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         if (i + 1 < n) {
             OVS_PREFETCH(dp_packet_data(batch->packets[i + 1]));
         }
         key_ptrs[i] = &keys[i];
-        dpif_xdp_key_from_packet(packet, &keys[i], dpif_xdp_recirc_depth());
+        dpif_xdp_key_from_packet(packet, &keys[i], depth);
     }
-    if (!n) {
-        /* Programs have found them all. */
-    } else if (OVS_UNLIKELY(!dpif_xdp_cls_lookup_batch(&ctx->dp->cls,
-                                                       ctx->cache, key_ptrs,
-                                                       n, rules,
-                                                       ctx->cls_stats))) {
-        handle_misses(ctx, batch, key_ptrs, rules, &flows);
-    } else {
-        DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-            add_to_flow(&flows, dpif_xdp_flow_from_rule(rules[i]), packet,
-                        miniflow_get_tcp_flags(&keys[i].mf));
-        }
+    if (OVS_UNLIKELY(!dpif_xdp_cls_lookup_batch(&ctx->dp->cls, ctx->cache,
+                                                key_ptrs, n, rules,
+                                                ctx->cls_stats))) {
+        handle_misses(ctx, batch, key_ptrs, rules, flows);
+        return;
     }
-
-    for (size_t i = 0; i < flows.n; i++) {
-        execute_flow(ctx, &flows.batches[i]);
+    if (ctx->expect_simple) {
+        *ctx->expect_simple = dpif_xdp_rule_is_simple(rules[0]);
+    }
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        add_to_flow(flows, dpif_xdp_flow_from_rule(rules[i]), packet,
+                    miniflow_get_tcp_flags(&keys[i].mf));
     }
 }
 
@@ -165,6 +182,76 @@ take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
             ctx->cls_stats->n_cache_hit++;
         }
     }
+}
+
+/* What a simple flow looks at. */
+struct kind {
+    ovs_be16 dl_type;
+    ovs_be16 tci;
+    uint8_t nw_frag;
+};
+
+static inline uint16_t
+kind_from_packet(struct dp_packet *packet, struct kind *kind)
+{
+    memset(kind, 0, sizeof *kind);
+    return parse_tcp_flags(packet, &kind->dl_type, &kind->nw_frag, &kind->tci);
+}
+
+static inline bool
+is_alike(const struct dp_packet *a, const struct kind *kind_a,
+         const struct dp_packet *b, const struct kind *kind_b)
+{
+    return (a->md.in_port.odp_port == b->md.in_port.odp_port
+            && a->md.recirc_id == b->md.recirc_id
+            && a->packet_type == b->packet_type
+            && kind_a->dl_type == kind_b->dl_type
+            && kind_a->tci == kind_b->tci
+            && kind_a->nw_frag == kind_b->nw_frag);
+}
+
+/* If the first packet of 'batch' has a simple flow, moves it and all others
+ * that this flow matches, too, to 'flows': only the first one's key is
+ * extracted and looked up. */
+static void
+take_alike(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+           struct flow_batches *flows)
+{
+    struct dp_packet *first = batch->packets[0];
+    size_t n = dp_packet_batch_size(batch);
+    struct kind first_kind, kind;
+    struct dpif_xdp_flow *flow;
+    struct dpif_xdp_rule *rule;
+    struct dpif_xdp_key key;
+    size_t n_left = 0;
+
+    dpif_xdp_key_from_packet(first, &key, dpif_xdp_recirc_depth());
+    if (!dpif_xdp_cls_lookup_batch(&ctx->dp->cls, ctx->cache,
+                                   &(struct dpif_xdp_key *) { &key }, 1,
+                                   &rule, ctx->cls_stats)
+        || !dpif_xdp_rule_is_simple(rule)) {
+        *ctx->expect_simple = false;
+        return;
+    }
+    flow = dpif_xdp_flow_from_rule(rule);
+    if (dpif_xdp_flow_actions(flow)->uses_hash || !dp_packet_is_eth(first)) {
+        *ctx->expect_simple = false;
+        return;
+    }
+
+    add_to_flow(flows, flow, first, kind_from_packet(first, &first_kind));
+    for (size_t i = 1; i < n; i++) {
+        struct dp_packet *packet = batch->packets[i];
+        uint16_t tcp_flags = kind_from_packet(packet, &kind);
+
+        if (is_alike(first, &first_kind, packet, &kind)) {
+            add_to_flow(flows, flow, packet, tcp_flags);
+        } else {
+            batch->packets[n_left++] = packet;
+        }
+    }
+    batch->count = n_left;
+    ctx->cls_stats->n_cache_hit += n - n_left - 1;
 }
 
 static void

@@ -9,7 +9,7 @@
 #include "timeval.h"
 
 static void send_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
-                       struct dp_packet_batch *);
+                       struct dp_packet_batch *, bool more);
 static struct dpif_xdp_out *find_out(struct dpif_xdp_ctx *,
                                      struct dpif_xdp_port *, size_t n);
 
@@ -22,6 +22,8 @@ dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
     ctx->dp = dp;
     ctx->cache = thread ? dpif_xdp_thread_cache(thread) : NULL;
     ctx->cls_stats = thread ? dpif_xdp_thread_stats(thread) : &dp->cls_stats;
+    ctx->expect_simple = (thread ? dpif_xdp_thread_expect_simple(thread)
+                          : NULL);
     ctx->now = time_usec();
     ctx->tx_queue = ovsthread_id_self();
     ctx->via_stack = false;
@@ -71,7 +73,7 @@ void
 dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx)
 {
     for (size_t i = 0; i < ctx->n_out; i++) {
-        send_batch(ctx, ctx->out[i].port, &ctx->out[i].batch);
+        send_batch(ctx, ctx->out[i].port, &ctx->out[i].batch, false);
     }
     ctx->n_out = 0;
     if (ctx->dp->packets) {
@@ -89,7 +91,7 @@ find_out(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
         out = &ctx->out[i];
         if (out->port == port) {
             if (dp_packet_batch_size(&out->batch) + n > NETDEV_MAX_BURST) {
-                send_batch(ctx, port, &out->batch);
+                send_batch(ctx, port, &out->batch, true);
                 dp_packet_batch_init(&out->batch);
             }
             return out;
@@ -105,11 +107,13 @@ find_out(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
     return out;
 }
 
-/* Sends 'batch' through the AF_XDP socket of 'port'.  Consumes it. */
+/* Sends 'batch' through the AF_XDP socket of 'port'.  Consumes it.  If 'more'
+ * is to follow, transmission need not start yet. */
 static void
 send_socket(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
-            struct dp_packet_batch *batch)
+            struct dp_packet_batch *batch, bool more)
 {
+    struct oxdp_sock *sock = port->rxqs[ctx->tx_queue % port->n_rxqs].sock;
     struct oxdp_desc descs[NETDEV_MAX_BURST];
     struct dp_packet *packet;
     uint32_t n = 0;
@@ -127,12 +131,16 @@ send_socket(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
             dp_packet_delete(packet);
         }
     }
-    oxdp_sock_tx(port->rxqs[ctx->tx_queue % port->n_rxqs].sock, descs, n);
+    if (more) {
+        oxdp_sock_tx_queue(sock, descs, n);
+    } else {
+        oxdp_sock_tx(sock, descs, n);
+    }
 }
 
 static void
 send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
-           struct dp_packet_batch *batch)
+           struct dp_packet_batch *batch, bool more)
 {
     ovs_rwlock_rdlock(&port->tx_rwlock);
     if (OVS_UNLIKELY(!port->open)) {
@@ -140,7 +148,7 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
                              dp_packet_batch_size(batch));
         dp_packet_delete_batch(batch, true);
     } else if (port->is_device && !port->shaped && !ctx->via_stack) {
-        send_socket(ctx, port, batch);
+        send_socket(ctx, port, batch, more);
     } else {
         netdev_send(port->netdev, 0, batch, true);
     }

@@ -212,6 +212,7 @@ struct dpif_xdp_ctx {
     struct dpif_xdp_dp *dp;
     struct dpif_xdp_cache *cache;       /* NULL outside of engine threads. */
     struct dpif_xdp_cls_stats *cls_stats;
+    bool *expect_simple;                /* As the flow seen last; or NULL. */
     long long int now;                  /* Monotonic, microseconds. */
     uint32_t tx_queue;                  /* Spreads threads over queues. */
     bool via_stack;                     /* Send where tcpdump sees it. */
@@ -324,6 +325,7 @@ void dpif_xdp_threads_get_stats(struct dpif_xdp_dp *,
                                 struct dpif_xdp_cls_stats *);
 struct dpif_xdp_cache *dpif_xdp_thread_cache(struct dpif_xdp_thread *);
 struct dpif_xdp_cls_stats *dpif_xdp_thread_stats(struct dpif_xdp_thread *);
+bool *dpif_xdp_thread_expect_simple(struct dpif_xdp_thread *);
 void dpif_xdp_threads_show(const struct dpif_xdp_dp *, struct ds *);
 
 /* appctl.c */

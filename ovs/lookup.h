@@ -81,6 +81,11 @@ void dpif_xdp_rule_uninit(struct dpif_xdp_rule *);
 void dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule,
                         struct flow_wildcards *);
 
+/* Whether 'rule' looks at nothing but recirc_id, in_port, packet_type,
+ * dl_type, the first VLAN tag's TCI and nw_frag: it matches all packets that
+ * have these in common with one that it matches. */
+bool dpif_xdp_rule_is_simple(const struct dpif_xdp_rule *rule);
+
 /* Returns the rule that matches 'key', or NULL.  Uses no cache and counts
  * nothing. */
 struct dpif_xdp_rule *dpif_xdp_cls_lookup(const struct dpif_xdp_cls *,

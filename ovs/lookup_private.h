@@ -27,6 +27,7 @@ struct mask_word {
 struct subtable {
     OVSRCU_TYPE(struct slots *) slots;
     size_t n_words;
+    bool simple;                        /* dpif_xdp_rule_is_simple(). */
 
     struct hmap_node node;              /* In 'cls->by_mask'. */
     size_t n_used;                      /* Slots that are not free. */

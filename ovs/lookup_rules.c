@@ -23,6 +23,7 @@ static struct dpif_xdp_entry *entry_create(struct subtable *,
                                            struct dpif_xdp_rule *,
                                            const struct flow *);
 static uint32_t index_alloc(struct dpif_xdp_cls *);
+static bool is_simple(const struct flow_wildcards *);
 
 void
 dpif_xdp_cls_init(struct dpif_xdp_cls *cls)
@@ -134,6 +135,12 @@ void
 dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule, struct flow_wildcards *wc)
 {
     *wc = rule->entry->subtable->wc;
+}
+
+bool
+dpif_xdp_rule_is_simple(const struct dpif_xdp_rule *rule)
+{
+    return rule->entry->subtable->simple;
 }
 
 void
@@ -251,12 +258,27 @@ subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
             random_bytes(&word->secret, sizeof word->secret);
         }
     }
+    subtable->simple = is_simple(wc);
     slots = xzalloc_cacheline(sizeof *slots + sizeof slots->slots[0]);
     ovsrcu_init(&subtable->slots, slots);
     hmap_insert(&cls->by_mask, &subtable->node, wc_hash(wc));
     pvector_insert(&cls->subtables, subtable, 0);
     pvector_publish(&cls->subtables);
     return subtable;
+}
+
+static bool
+is_simple(const struct flow_wildcards *wc)
+{
+    struct flow_wildcards rest = *wc;
+
+    rest.masks.recirc_id = 0;
+    rest.masks.in_port.odp_port = 0;
+    rest.masks.packet_type = 0;
+    rest.masks.dl_type = 0;
+    rest.masks.vlans[0].tci = 0;
+    rest.masks.nw_frag = 0;
+    return flow_wildcards_equal(&rest, &(struct flow_wildcards) { 0 });
 }
 
 static void

@@ -216,6 +216,32 @@ static void test_send(void **state)
     assert_int_equal(oxdp_umem_n_free(sw->umem), N_FRAMES - 2 * FILL);
 }
 
+/* Packets that wait for more leave with what is sent next, be it nothing; too many do not wait. */
+static void test_send_queued(void **state)
+{
+    struct switch_ *sw = *state;
+    struct port *port = &sw->ports[1];
+    uint8_t got[200];
+
+    for (uint32_t tag = 0; tag < 400; tag++) {
+        struct oxdp_desc desc = { .len = 64 };
+
+        assert_int_equal(oxdp_umem_get(sw->umem, &desc.addr, 1), 1);
+        sandbox_make_frame(at(sw, &desc), desc.len, tag);
+        assert_int_equal(oxdp_sock_tx_queue(port->sock, &desc, 1), 1);
+    }
+    assert_true(sandbox_wait(port->peer, WAIT_MS));
+    assert_int_equal(oxdp_sock_tx(port->sock, NULL, 0), 0);
+    for (uint32_t tag = 0; tag < 400; tag++) {
+        uint8_t expected[64];
+
+        assert_true(sandbox_wait(port->peer, WAIT_MS));
+        assert_int_equal(recv(port->peer, got, sizeof got, 0), 64);
+        sandbox_make_frame(expected, sizeof expected, tag);
+        assert_memory_equal(got, expected, sizeof expected);
+    }
+}
+
 /* What the kernel would skip silently is refused and comes back. */
 static void test_send_invalid(void **state)
 {
@@ -679,6 +705,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_receive, start_native, stop),
         cmocka_unit_test_setup_teardown(test_send, start_native, stop),
+        cmocka_unit_test_setup_teardown(test_send_queued, start_native, stop),
         cmocka_unit_test_setup_teardown(test_send_invalid, start_native, stop),
         cmocka_unit_test_setup_teardown(test_forward, start_native, stop),
         cmocka_unit_test_setup_teardown(test_burst, start_native, stop),

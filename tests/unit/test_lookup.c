@@ -15,6 +15,7 @@
 #include "dp-packet.h"
 #include "flow.h"
 #include "openvswitch/match.h"
+#include "openvswitch/meta-flow.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
 #include "ovs-thread.h"
@@ -397,6 +398,51 @@ test_stats(void **state)
     dpif_xdp_cache_destroy(cache);
 }
 
+/* A simple rule looks at the input port and the kind of packet, no more. */
+static void
+test_simple(void **state OVS_UNUSED)
+{
+    static const struct {
+        enum mf_field_id field;
+        bool simple;
+    } rows[] = {
+        { MFF_IN_PORT, true },
+        { MFF_RECIRC_ID, true },
+        { MFF_PACKET_TYPE, true },
+        { MFF_ETH_TYPE, true },
+        { MFF_VLAN_TCI, true },
+        { MFF_IP_FRAG, true },
+        { MFF_ETH_DST, false },
+        { MFF_IP_PROTO, false },
+        { MFF_IP_TTL, false },
+        { MFF_IPV4_DST, false },
+        { MFF_UDP_DST, false },
+        { MFF_CT_STATE, false },
+        { MFF_PKT_MARK, false },
+        { MFF_DP_HASH, false },
+        { MFF_TUN_ID, false },
+        { MFF_MPLS_LABEL, false },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct target target = { .inserted = false };
+        struct dpif_xdp_cls cls;
+
+        match_init_catchall(&target.match);
+        mf_mask_field(mf_from_id(rows[i].field), &target.match.wc);
+        /* Set with the TCI, but not in masks that ofproto asks for. */
+        target.match.wc.masks.vlans[0].tpid = 0;
+        dpif_xdp_cls_init(&cls);
+        target_insert(&cls, &target);
+        assert_int_equal(dpif_xdp_rule_is_simple(&target.rule),
+                         rows[i].simple);
+        target_remove(&cls, &target);
+        dpif_xdp_cls_destroy(&cls);
+    }
+    ovsrcu_quiesce();
+}
+
+
 static void
 test_rule_mask(void **state)
 {
@@ -778,6 +824,7 @@ main(void)
         cmocka_unit_test(test_reinsert),
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_rule_mask),
+        cmocka_unit_test(test_simple),
         cmocka_unit_test(test_cache_grows),
         cmocka_unit_test(test_key_hash),
         cmocka_unit_test(test_concurrent),
