@@ -38,7 +38,8 @@ def through(w, peer, verdict, mode, seconds):
         w.wait_for_path(sink, limit=3)
         return {row: measure.received_rate(w, peer, sink, seconds, flows) for row, flows in rows.items()}
     except world.Failed as failure:
-        return {row: {"failed": str(failure)} for row in rows}
+        why = "; XDP_TX on a veth needs an XDP program on its peer, too" if verdict == "tx" else ""
+        return {row: {"failed": f"{failure}{why}"} for row in rows}
     finally:
         for counts in held:
             w.release(counts.child)

@@ -43,7 +43,7 @@ static const char usage[] =
     "  return    send what --dev receives back out of it\n"
     "  socket    drop, or with --back return, what --dev receives, by an AF_XDP socket\n"
     "  vm        make taps --dev and --to and copy frames from each to the other\n"
-    "  busy      use CPU --cpu; a line on standard input asks how much\n"
+    "  busy      use CPU --cpu, and count in the first 8 bytes of --file; runs until it is killed\n"
     "  echo      answer UDP requests to --address until standard input ends\n"
     "  ping      send UDP requests to --address one after the other for --seconds, print percentiles of the\n"
     "            time until the answer; --new-flows: each from another port\n"
@@ -139,6 +139,7 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
         { "vlan", required_argument, NULL, 'v' },  { "ip6", no_argument, NULL, '6' },
         { "receivers", required_argument, NULL, 'R' }, { "call", required_argument, NULL, 'C' },
         { "entry", required_argument, NULL, 'e' }, { "plain", no_argument, NULL, 'p' },
+        { "file", required_argument, NULL, 'F' },
         { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
         { "help", no_argument, NULL, 'h' },        { 0 },
     };
@@ -171,6 +172,9 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
             ok = options->n_entries < BENCH_MAX_PORTS;
             if (ok)
                 options->entries[options->n_entries++] = optarg;
+            break;
+        case 'F':
+            options->file = optarg;
             break;
         case 'p':
             options->plain = true;

@@ -31,6 +31,7 @@ struct bench_options {
     uint8_t receivers;              /* Generate: flows are spread over so many destination addresses. */
     uint32_t n_entries;
     char *entries[BENCH_MAX_PORTS]; /* l2: "VLAN,MAC,DEVICE". */
+    const char *file;               /* busy: where to count. */
     const char *dev, *to;           /* Names of --dev and --to, which the command 'vm' creates. */
 };
 
@@ -56,7 +57,7 @@ int bench_run_socket(const struct bench_options *);
 /* Makes tap devices --dev and --to, and copies frames from one to the other, as a machine behind them would. */
 int bench_run_vm(const struct bench_options *);
 
-/* A user process that never rests; each line on standard input is answered with the rounds it has done. */
+/* A user process that never rests, of a lower priority than its parent; counts its rounds in --file. */
 int bench_run_busy(const struct bench_options *);
 
 /* Sends UDP datagrams back to where they came from, until standard input ends. */

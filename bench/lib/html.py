@@ -36,7 +36,7 @@ def page(results):
 def _head(results, groups):
     on = results["machine"]
     yield "<h1>OVS-XDP and what could be used instead</h1>"
-    yield (f"<p>Measured {results['started']} on {html.escape(on['cpu'])}, {on['cores']} cores"
+    yield (f"<p>Measured {results['started']} to {results['ended']} on {html.escape(on['cpu'])}, {on['cores']} cores"
            f"{' of a virtual machine' if on['virtual'] else ''}, {html.escape(on['system'])}, "
            f"{html.escape(on['kernel'])}. Absolute numbers are this machine's; compare ratios.</p>")
     yield "<nav>" + "".join(f'<a href="#{_anchor(group)}">{html.escape(group)}</a>' for group in groups) + "</nav>"

@@ -19,7 +19,7 @@ def _head(results, source):
     yield (f"Made by `bench/report --markdown {source}`; nobody edits it by hand. `make bench` measures the same on your "
            "machine and draws it.")
     yield ""
-    yield (f"Measured {results['started']} on {on['cpu']}, {on['cores']} cores"
+    yield (f"Measured {results['started']} to {results['ended']} on {on['cpu']}, {on['cores']} cores"
            f"{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}. A cell is the median of "
            f"the rounds, [quartiles], and x, the ratio to "
            f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round. Absolute "

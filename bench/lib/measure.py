@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measurements that cases are made of.  Each returns a dictionary whose 'value' is the result."""
 
+import pathlib
+import sys
 import time
 
 from bench.lib import cpu, world
@@ -83,23 +85,33 @@ def left_over(w, sinks, seconds, rate, spare, **generator):
 
 
 class Spare:
-    """A busy user process of the lowest priority on each CPU; made before the switch starts, to learn how much it does
-    in a second of CPU time when no packets interrupt it."""
+    """A busy user process of low priority on each CPU; made before the switch starts, to learn how much it does in a
+    second of CPU time when no packets interrupt it."""
 
     def __init__(self, w):
-        self._processes = [w.counting("busy", "--cpu", str(cpu)) for cpu in {world.GENERATOR_CPU, world.SWITCH_CPU}]
-        self._speeds = [rounds / cpu_ns for rounds, cpu_ns, _ in self._progress(0.3)]
+        self._processes = []
+        for core in {world.GENERATOR_CPU, world.SWITCH_CPU}:
+            file = pathlib.Path(f"/run/busy-{core}")
+            child = w.hold("busy", "--cpu", str(core), "--file", str(file))
+            self._processes.append((child.pid, file))
+        self._speeds = [rounds / seconds for rounds, seconds in self._progress(0.3)]
 
     def during(self, seconds):
         """Cores' worth of work that they do during the next 'seconds'."""
-        return sum(rounds / ns / speed for (rounds, _, ns), speed in zip(self._progress(seconds), self._speeds))
+        start = time.monotonic()
+        done = self._progress(seconds)
+        took = time.monotonic() - start
+        return sum(rounds / speed / took for (rounds, _), speed in zip(done, self._speeds))
 
     def _progress(self, seconds):
-        """Of each: rounds, CPU time, time."""
-        before = [process.read() for process in self._processes]
+        """Of each: rounds, seconds of CPU time."""
+        before = self._read()
         time.sleep(seconds)
-        return [tuple(after[key] - start[key] for key in ("rounds", "cpu_ns", "ns"))
-                for start, after in zip(before, [process.read() for process in self._processes])]
+        return [(after[0] - start[0], after[1] - start[1]) for start, after in zip(before, self._read())]
+
+    def _read(self):
+        return [(int.from_bytes(file.read_bytes(), sys.byteorder), cpu.of_processes([pid]))
+                for pid, file in self._processes]
 
 
 def handled_rate(w, peer, seconds):

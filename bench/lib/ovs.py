@@ -160,7 +160,7 @@ class OvsPeer:
     def handled(self):
         """Packets that a flow of the datapath matched."""
         shown = self.appctl("dpctl/show")
-        return sum(int(number) for number in re.findall(r"hit:(\d+)", shown))
+        return sum(int(number) for number in re.findall(r"lookups: hit:(\d+)", shown))
 
     def log_tail(self):
         """The end of the daemon's log, for a failure's report."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import pathlib
 
-from bench.lib import ovs
+from bench.lib import ovs, world
 
 
 class Peer(ovs.OvsPeer):
@@ -19,6 +20,14 @@ class Peer(ovs.OvsPeer):
     def missing(self, settings):
         self.daemon = os.path.join(settings["build"], "ovs-vswitchd-xdp")
         return super().missing(settings)
+
+    def version(self):
+        """With the commit, where it is built from a repository."""
+        top = pathlib.Path(__file__).resolve().parent.parent.parent
+        try:
+            return f"{super().version()}, commit {world.command('git', '-C', str(top), 'rev-parse', '--short', 'HEAD').strip()}"
+        except world.Failed:
+            return super().version()
 
     def interface(self, port):
         hook = self.hook or ("auto" if self.sockets else "xdp")

@@ -24,7 +24,7 @@ def made_up():
     samples += [{"case": "latency", "peer": peer, "round": i, "row": "first", "value": value}
                 for peer, values in DELAYS.items() for i, value in enumerate(values)]
     return {
-        "format": 2, "started": "2026-01-01 00:00:00 UTC",
+        "format": 2, "started": "2026-01-01 00:00 UTC", "ended": "2026-01-01 01:00 UTC",
         "machine": {"cpu": "a <processor>", "cores": 2, "memory_mb": 1000, "kernel": "Linux 6.1", "system": "Debian",
                     "virtual": True, "load_before": 0.1, "mhz": 2000.0},
         "settings": {"rounds": 3, "seconds": 0.5, "nice": 0, "loss": 0.001},
