@@ -32,6 +32,9 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     *ret_full = OXDP_TABLE_FULL_MASKS;
     mask_index = oxdp_table_mask_get(t, spec->mask);
     if (mask_index < 0) {
+        if (mask_index == -E2BIG) {
+            *ret_full = OXDP_TABLE_FULL_WORDS;
+        }
         goto no_mask;
     }
 

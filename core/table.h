@@ -27,7 +27,7 @@ struct oxdp_table_config {
     uint32_t vlan_limit;        /* VLAN tags parsed, 0 to 2. */
 };
 
-/* The sizes for 'n_flows' flows on 'n_cpus' CPUs: 385 bytes a flow with two shards (77 MB for 200,000
+/* The sizes for 'n_flows' flows on 'n_cpus' CPUs: 321 bytes a flow with two shards (64 MB for 200,000
  * flows). */
 struct oxdp_table_config oxdp_table_config(uint32_t n_flows, uint32_t n_cpus);
 
@@ -66,7 +66,8 @@ struct oxdp_flow {
     X(FLOWS,   "no room for more flows")                \
     X(MASKS,   "no room for more masks")                \
     X(BUCKETS, "no room in the mask's hash table")      \
-    X(OPS,     "no room for more operations")
+    X(OPS,     "no room for more operations")           \
+    X(WORDS,   "matches more fields at once than fit")
 
 enum oxdp_table_full {
 #define X(NAME, TEXT) OXDP_TABLE_FULL_##NAME,

@@ -12,6 +12,7 @@
 #define MAX_SPARSENESS 32
 
 static uint32_t hash_mask(const union dp_key *mask);
+static int count_cold(const union dp_key *mask);
 static bool mask_equals(const struct dp_mask *, const union dp_key *);
 static void mask_words(const struct dp_mask *, union dp_key *ret_words);
 static void fill_mask(struct dp_mask *, const union dp_key *);
@@ -40,6 +41,9 @@ int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
         return index;
     }
 
+    if (count_cold(mask) > DP_FLOW_COLD) {
+        return -E2BIG;
+    }
     for (index = 1; index <= DP_MAX_MASKS && t->masks[index].used; index++) {
     }
     if (index > DP_MAX_MASKS || head->n_masks >= DP_MAX_MASKS) {
@@ -375,6 +379,16 @@ static uint32_t hash_mask(const union dp_key *mask)
         hash ^= hash >> 29;
     }
     return hash;
+}
+
+static int count_cold(const union dp_key *mask)
+{
+    int n = 0;
+
+    for (int i = DP_FIRST_COLD; i < DP_KEY_WORDS; i++) {
+        n += mask->w[i] != 0;
+    }
+    return n;
 }
 
 static void mask_words(const struct dp_mask *m, union dp_key *ret_words)

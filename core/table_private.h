@@ -37,7 +37,8 @@ struct oxdp_table {
     uint32_t last_mask;         /* Found last: most likely found next. */
 };
 
-/* Index of the mask equal to '*mask', made if there is none, with a reference for one flow; or -ENOSPC. */
+/* Index of the mask equal to '*mask', made if there is none, with a reference for one flow; -ENOSPC; or
+ * -E2BIG: flows have no room for so many words. */
 int oxdp_table_mask_get(struct oxdp_table *, const union dp_key *mask);
 void oxdp_table_mask_put(struct oxdp_table *, uint32_t mask_index);
 

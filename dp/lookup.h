@@ -99,7 +99,7 @@ DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, co
 
     __u32 n_cold = mask->n_cold;
 
-    for (__u32 i = 0; i < DP_COLD_WORDS && i < n_cold; i++) {
+    for (__u32 i = 0; i < DP_FLOW_COLD && i < n_cold; i++) {
         __u32 w = mask->cold_word[i];
 
         if (w < DP_KEY_WORDS) {

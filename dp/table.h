@@ -26,11 +26,12 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 1
+#define DP_TABLE_VERSION 2
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
 #define DP_NO_FLOW 0xffffffffu
+#define DP_FLOW_COLD 13          /* Cold words that a flow may match; the engine runs flows that match more. */
 
 /* What to match: the bits of each key word.  Cold words that are not 0 stand in cold[0...n_cold), in ascending
  * order of cold_word[]. */
@@ -83,9 +84,9 @@ struct dp_flow {
     __u32 arg;
     __u64 hot[DP_HOT_WORDS];    /* Key words, masked. */
     __u64 warm[DP_WARM_WORDS];
-    __u64 cold[DP_COLD_WORDS];  /* In the order of the mask's cold_word[]. */
+    __u64 cold[DP_FLOW_COLD];   /* In the order of the mask's cold_word[]. */
 };
-_Static_assert(sizeof(struct dp_flow) == 256, "flow layout");
+_Static_assert(sizeof(struct dp_flow) == 192, "flow layout");
 
 /* One per flow and shard. */
 struct dp_stats {

@@ -50,7 +50,7 @@
 #define DPIF_XDP_MAX_SOCKETS 8192       /* AF_XDP sockets of a datapath. */
 #define DPIF_XDP_MAX_RECIRC_DEPTH 6     /* As in lib/dpif-netdev.c. */
 #define DPIF_XDP_DEFAULT_FAST_FLOWS 200000  /* other_config:xdp-flows. */
-#define DPIF_XDP_DEFAULT_FRAMES 16384   /* other_config:xdp-umem-frames. */
+#define DPIF_XDP_DEFAULT_FRAMES 8192   /* other_config:xdp-umem-frames. */
 
 struct dpif_xdp_thread;
 

@@ -105,13 +105,13 @@ static uint32_t find(struct world *w, union dp_key key)
 
 static void test_finds_every_flow(void **state)
 {
-    enum { N = 20000, MASKS = 9 };
+    enum { N = 20000, MASKS = 9, STEP = (DP_WARM_WORDS + DP_FLOW_COLD) / (MASKS - 1) };
     static uint32_t flows[N];
     struct world *w = world_create(N, 0);
     enum oxdp_table_full full;
 
     for (uint32_t i = 0; i < N; i++) {
-        union dp_key mask = make_mask(32, i % MASKS * 3);
+        union dp_key mask = make_mask(32, i % MASKS * STEP);
         union dp_key key = make_key(i);
 
         assert_int_equal(find(w, key), UINT32_MAX);
@@ -137,7 +137,7 @@ static void test_finds_every_flow(void **state)
 }
 
 /* What a mask leaves out does not matter; each bit that it has does. */
-static void test_masked_compare(void **state)
+static void check_masked_compare(int first_cold)
 {
     struct world *w = world_create(64, 0);
     union dp_key key = make_key(12345);
@@ -146,7 +146,9 @@ static void test_masked_compare(void **state)
     uint32_t flow;
 
     for (int i = 0; i < DP_KEY_WORDS; i++) {
-        mask.w[i] = 0x00ff00ff0f0f3355ull << (i % 3);
+        if (i < DP_FIRST_COLD || (i >= first_cold && i < first_cold + DP_FLOW_COLD)) {
+            mask.w[i] = 0x00ff00ff0f0f3355ull << (i % 3);
+        }
     }
     assert_int_equal(insert(w, &key, &mask, 77, &flow, &full), 0);
     for (int word = 0; word < DP_KEY_WORDS; word++) {
@@ -157,6 +159,28 @@ static void test_masked_compare(void **state)
             assert_int_equal(find(w, other), mask.w[word] >> bit & 1 ? UINT32_MAX : 77);
         }
     }
+    world_destroy(w);
+}
+
+static void test_masked_compare(void **state)
+{
+    check_masked_compare(DP_FIRST_COLD);
+    check_masked_compare(DP_KEY_WORDS - DP_FLOW_COLD);
+}
+
+static void test_too_wide_masks(void **state)
+{
+    struct world *w = world_create(64, 0);
+    union dp_key key = make_key(1);
+    union dp_key fits = make_mask(32, DP_WARM_WORDS + DP_FLOW_COLD);
+    union dp_key wide = make_mask(32, DP_WARM_WORDS + DP_FLOW_COLD + 1);
+    enum oxdp_table_full full;
+    uint32_t flow;
+
+    assert_int_equal(insert(w, &key, &wide, 1, &flow, &full), -ENOSPC);
+    assert_int_equal(full, OXDP_TABLE_FULL_WORDS);
+    assert_int_equal(insert(w, &key, &fits, 2, &flow, &full), 0);
+    assert_int_equal(find(w, key), 2);
     world_destroy(w);
 }
 
@@ -463,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finds_every_flow),
         cmocka_unit_test(test_masked_compare),
+        cmocka_unit_test(test_too_wide_masks),
         cmocka_unit_test(test_full_tables_say_so),
         cmocka_unit_test(test_masks_run_out_and_come_back),
         cmocka_unit_test(test_collisions_are_bounded),
