@@ -13,14 +13,17 @@
 
 #define dp_ctx __sk_buff
 
+#include "bpf/maps.h"
 #include "bpf/tables.h"
 #include "dp/checksum.h"
 #include "dp/frame.h"
 
 #define DP_TAG_FAILED (-1)
 
-/* Where dp_at() notes that it missed: scratch room of the hook, which the program clears at its start. */
+/* Scratch room of the hook, which the program clears at its start: dp_at() notes here that it missed,
+ * dp_output_copies() how many it could not send. */
 #define DP_MISSED cb[0]
+#define DP_LOST cb[1]
 
 /* All headers that are parsed lie in this. */
 #define DP_PULL_LEN 1088
@@ -116,6 +119,44 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes)
 {
     bpf_csum_update(ctx, dp_csum_fold32(changes));
+}
+
+/* core/tcx.c sets the size before load. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct bpf_skb_output);
+} skb_outputs SEC(".maps");
+
+DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
+{
+    const struct bpf_skb_output *out = bpf_map_lookup_elem(&skb_outputs, &port_no);
+
+    return out && out->ifindex ? out : 0;
+}
+
+/* What a flow set, for whoever sees the packet next on this host. */
+DP_INLINE void dp_set_metadata(struct dp_ctx *ctx, const union dp_key *key)
+{
+    if (key->skb_mark) {
+        ctx->mark = key->skb_mark;
+    }
+    if (key->skb_priority) {
+        ctx->priority = key->skb_priority;
+    }
+}
+
+DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, const struct dp_op *op)
+{
+    dp_set_metadata(ctx, key);
+    for (__u32 i = 0; i < DP_MAX_COPIES && i < op->u.output.n; i++) {
+        const struct bpf_skb_output *out = dp_output_of(op->u.output.port[i]);
+
+        if (!out || bpf_clone_redirect(ctx, out->ifindex, out->flags)) {
+            ctx->DP_LOST++;
+        }
+    }
 }
 
 #endif /* bpf/seam_tcx.h */

@@ -22,7 +22,7 @@
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
 #define DP_OPS_HERE (DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(SET_MPLS)  \
                                                | OP_BIT(SET_SCTP) | OP_BIT(SET_ND_EXT) | OP_BIT(TRUNC)  \
-                                               | OP_BIT(METER)))
+                                               | OP_BIT(METER)) | DP_CAPABILITY_COPIES)
 #include "bpf/capability.h"
 #include "bpf/port.h"
 
@@ -43,14 +43,6 @@ struct upcall_header {
 const volatile __u32 upcall_ifindex;
 const volatile __u32 upcall_max_len;
 
-/* core/tcx.c sets the sizes before load. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct bpf_skb_output);
-} skb_outputs SEC(".maps");
-
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
     __uint(max_entries, BPF_MAX_UPCALL_QUEUES);
@@ -62,6 +54,15 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
                                   __u32 length);
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
+
+static __always_inline void count_lost(__u32 slot, __u32 n)
+{
+    struct bpf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+
+    if (c) {
+        c->n[DP_COUNTER_LOST_COPIES] += n;
+    }
+}
 
 SEC("tc")
 int oxdp_tcx(struct __sk_buff *ctx)
@@ -84,8 +85,15 @@ int oxdp_tcx(struct __sk_buff *ctx)
         return hand_up(ctx, port, &run, length);
     }
     ctx->DP_MISSED = 0;
+    ctx->DP_LOST = 0;
     run.local_stack = 0;
-    switch (dp_pipeline(ctx, port->port_no, &run)) {
+
+    enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, &run);
+
+    if (DP_UNLIKELY(ctx->DP_LOST)) {
+        count_lost(port->counter_slot, ctx->DP_LOST);
+    }
+    switch (verdict) {
     case DP_VERDICT_OUTPUT:
         return output(ctx, port, &run, length);
     case DP_VERDICT_DROP:
@@ -99,18 +107,13 @@ int oxdp_tcx(struct __sk_buff *ctx)
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 length)
 {
-    const struct bpf_skb_output *out = bpf_map_lookup_elem(&skb_outputs, &run->port);
+    const struct bpf_skb_output *out = dp_output_of(run->port);
 
-    if (!out || !out->ifindex) {
+    if (!out) {
         count_run(port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
     }
-    if (run->key.skb_mark) {
-        ctx->mark = run->key.skb_mark;
-    }
-    if (run->key.skb_priority) {
-        ctx->priority = run->key.skb_priority;
-    }
+    dp_set_metadata(ctx, &run->key);
     count_run(port->counter_slot, DP_COUNTER_FORWARDED, run, length);
     return bpf_redirect(out->ifindex, out->flags);
 }

@@ -36,6 +36,9 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
 struct oxdp_offload_undo;
 int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo);
 
+/* Only turns on GRO on a veth's peer, with the same results. */
+int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **ret_undo);
+
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.
  * NULL is allowed. */
 void oxdp_offloads_restore(struct oxdp_offload_undo *undo);

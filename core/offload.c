@@ -37,18 +37,39 @@ static const char *const changing[] = {
 /* What lets a veth take frames that its peer's port is sent by redirecting (core/redirect.c). */
 static const char *const polling[] = { "rx-gro", NULL };
 
+static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo);
 static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
-static int peer_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
+static int peer_off(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo);
 static int own_socket(void);
 
 int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo)
 {
-    struct oxdp_offload_undo *undo;
     struct oxdp_link link;
-    int err, peer_err;
+    int err, peer_err = open_undo(ifname, &link, ret_undo);
+
+    if (peer_err) {
+        return peer_err;
+    }
+    err = own_off(&link, *ret_undo);
+    peer_err = peer_off(&link, unfinished, *ret_undo);
+    return peer_err ? peer_err : err;
+}
+
+int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **ret_undo)
+{
+    static const char *const nothing[] = { NULL };
+    struct oxdp_link link;
+    int err = open_undo(ifname, &link, ret_undo);
+
+    return err ? err : peer_off(&link, nothing, *ret_undo);
+}
+
+static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo)
+{
+    struct oxdp_offload_undo *undo;
+    int err = oxdp_link_get(ifname, ret_link);
 
     *ret_undo = NULL;
-    err = oxdp_link_get(ifname, &link);
     if (err) {
         return err;
     }
@@ -57,11 +78,9 @@ int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo)
         return -ENOMEM;
     }
     snprintf(undo->ifname, sizeof undo->ifname, "%s", ifname);
-    undo->ifindex = link.ifindex;
-    err = own_off(&link, undo);
-    peer_err = strcmp(link.kind, "veth") || !link.peer_ifindex ? 0 : peer_off(&link, undo);
+    undo->ifindex = ret_link->ifindex;
     *ret_undo = undo;
-    return peer_err ? peer_err : err;
+    return 0;
 }
 
 void oxdp_offloads_restore(struct oxdp_offload_undo *undo)
@@ -100,17 +119,20 @@ static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
     return err == -EOPNOTSUPP ? 0 : err;
 }
 
-static int peer_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+static int peer_off(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo)
 {
     char name[IF_NAMESIZE];
-    int fd = oxdp_peer_open(link, name);
-    int err;
+    int fd, err;
 
+    if (strcmp(link->kind, "veth") || !link->peer_ifindex) {
+        return 0;
+    }
+    fd = oxdp_peer_open(link, name);
     if (fd < 0) {
         return fd;
     }
     undo->peer_ifindex = link->peer_ifindex;
-    err = oxdp_ethtool_features_switch(fd, name, unfinished, false, &undo->peer);
+    err = oxdp_ethtool_features_switch(fd, name, names, false, &undo->peer);
     if (!err) {
         err = oxdp_ethtool_features_switch(fd, name, polling, true, &undo->peer_on);
     }

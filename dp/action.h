@@ -118,6 +118,9 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
             key->w[i] = 0;
         }
         break;
+    case DP_OP_OUTPUT:
+        dp_output_copies(ctx, key, op);
+        break;
     case DP_OP_METER:
         return dp_meter_drops(ctx, frame, op->u.meter);
     }

@@ -35,7 +35,10 @@ struct dp_capability {
 };
 
 #define DP_CAPABILITY_ALL_KEYS ((1u << DP_N_KEY_GROUPS) - 1)
-#define DP_CAPABILITY_ALL_OPS ((1ull << DP_N_OPS) - 1)
+
+/* All operations on plain frames: copies can be made only of packets of the network stack. */
+#define DP_CAPABILITY_COPIES (1ull << DP_OP_OUTPUT)
+#define DP_CAPABILITY_ALL_OPS (((1ull << DP_N_OPS) - 1) & ~DP_CAPABILITY_COPIES)
 _Static_assert(DP_N_OPS <= 64, "capability bits");
 
 #endif /* dp/capability.h */

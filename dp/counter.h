@@ -31,7 +31,8 @@
 /* Drivers count what is received in their own ways: veth bytes without the Ethernet header, tun with what the
  * program added, and nothing at all of what it was given by a blocking write(). */
 #define DP_SIZE_COUNTERS(X)                                                              \
-    X(RX_BYTES, "bytes received, Ethernet header included")
+    X(RX_BYTES, "bytes received, Ethernet header included")                              \
+    X(LOST_COPIES, "copies for one of several outputs that found no memory or no device")
 
 #define DP_COUNTERS(X)      \
     DP_FATE_COUNTERS(X)     \

@@ -30,7 +30,8 @@
     X(TRUNC,       0,                            "truncate")                        \
     X(HASH,        DP_HAS_L3,                    "hash")                            \
     X(CT_CLEAR,    0,                            "forget connection state")         \
-    X(METER,       0,                            "meter")
+    X(METER,       0,                            "meter")                           \
+    X(OUTPUT,      0,                            "output to several ports")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */

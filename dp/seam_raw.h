@@ -6,6 +6,8 @@
 
 #include "dp/checksum.h"
 #include "dp/frame.h"
+#include "dp/key.h"
+#include "dp/table.h"
 
 /* The outer VLAN tag if it is kept beside the frame, as four bytes in memory order (TPID, TCI); 0 if there is none. */
 DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
@@ -68,5 +70,8 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
 
 /* Tells whoever keeps a sum over the whole packet beside it that bytes changed that no checksum in it makes up for. */
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes) { }
+
+/* Sends a copy of the packet, as it is now, to each port of an output operation, which plain frames do not have. */
+DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, const struct dp_op *op) { }
 
 #endif /* dp/seam_raw.h */

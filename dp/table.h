@@ -104,6 +104,8 @@ struct dp_cache {
     __u64 slot[2];
 };
 
+#define DP_MAX_COPIES 13        /* Sent by one operation. */
+
 struct dp_op {
     __u8 code;                  /* enum dp_op_code. */
     __u8 n_more;                /* Operations that follow. */
@@ -134,6 +136,7 @@ struct dp_op {
         struct { __u32 alg, basis; } hash;
         __u32 max_len;
         __u32 meter;
+        struct { __u32 n, port[DP_MAX_COPIES]; } output;                        /* Datapath ports. */
     } u;
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");

@@ -21,6 +21,9 @@ struct program {
     const struct dp_capability *caps;
     enum dpif_xdp_compile_reason reason;    /* First obstacle. */
     bool left;                  /* The packet's fate is sealed. */
+    bool outputs;               /* To port 'output', where the packet goes at
+                                 * last or, if more follows, a copy. */
+    uint32_t output;
     bool trunc;                 /* The packet is cut at output. */
     bool rewritten;             /* Headers differ from the key. */
     bool option_changed;        /* The first ND option may be any by now. */
@@ -29,6 +32,8 @@ struct program {
     bool label_popped;
 };
 
+static void output_copy(struct program *);
+static void leave(struct program *, enum dp_fate, uint32_t arg);
 static void compile_action(struct program *, const struct nlattr *);
 static void compile_set(struct program *, const struct nlattr *key,
                         bool masked);
@@ -63,11 +68,16 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
     NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
         if (p.left) {
             p.reason = DPIF_XDP_COMPILE_ORDER;
+        } else if (p.outputs) {
+            output_copy(&p);
         }
         if (p.reason) {
             break;
         }
         compile_action(&p, a);
+    }
+    if (p.outputs) {
+        leave(&p, DP_FATE_OUTPUT, p.output);
     }
     if (p.reason) {
         out->fate = DP_FATE_ENGINE;
@@ -119,6 +129,23 @@ leave(struct program *p, enum dp_fate fate, uint32_t arg)
     p->out->fate = fate;
     p->out->arg = arg;
     p->left = true;
+}
+
+/* Sends a copy to the port that was thought to be the packet's last. */
+static void
+output_copy(struct program *p)
+{
+    union dp_op_arg *arg;
+
+    p->outputs = false;
+    if (!(p->caps->ops & DP_CAPABILITY_COPIES)) {
+        p->reason = DPIF_XDP_COMPILE_ORDER;
+        return;
+    }
+    arg = (p->last && p->last->code == DP_OP_OUTPUT
+           && p->last->u.output.n < DP_MAX_COPIES
+           ? &p->last->u : append(p, DP_OP_OUTPUT));
+    arg->output.port[arg->output.n++] = p->output;
 }
 
 static void
@@ -175,7 +202,8 @@ compile_action(struct program *p, const struct nlattr *a)
 {
     switch ((enum ovs_action_attr) nl_attr_type(a)) {
     case OVS_ACTION_ATTR_OUTPUT:
-        leave(p, DP_FATE_OUTPUT, nl_attr_get_u32(a));
+        p->outputs = true;
+        p->output = nl_attr_get_u32(a);
         break;
 
     case OVS_ACTION_ATTR_DROP:

@@ -547,6 +547,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_flows_flush(dp);
     dpif_xdp_ports_destroy(dp);
     ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_upcalls_close(dp);
     dpif_xdp_threads_stop(dp);
     ovs_mutex_unlock(&dp->port_mutex);
 

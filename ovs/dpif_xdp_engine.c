@@ -490,6 +490,12 @@ dpif_xdp_threads_configure(struct dpif_xdp_dp *dp)
         }
         dpif_xdp_threads_add_port(dp, port);
     }
+    if (dp->upcalls) {
+        for (size_t i = 0; i < dp->upcalls->n_rxqs; i++) {
+            dp->upcalls->rxqs[i].thread = NULL;
+        }
+        dpif_xdp_threads_add_port(dp, dp->upcalls);
+    }
 }
 
 /* What a queue is expected to keep a thread busy, compared with others. */

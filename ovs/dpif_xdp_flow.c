@@ -552,7 +552,8 @@ format_flow(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
     /* As lib/dpctl.c understands it: offloaded, but executed by "ovs", is
      * offloaded partially. */
     ret->attrs.offloaded = dpif_xdp_fastpath_finds(flow);
-    ret->attrs.dp_layer = dpif_xdp_fastpath_runs(flow) ? "xdp" : "ovs";
+    ret->attrs.dp_layer = (dpif_xdp_fastpath_runs(flow)
+                           ? dpif_xdp_fastpath_hook(flow) : "ovs");
 }
 
 static void

@@ -110,6 +110,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->is_device = dpif_xdp_netdev_is(netdev);
     port->can_send = netdev_n_txq(netdev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
+    atomic_init(&port->on_tcx, false);
 
     error = dpif_xdp_port_open(dp, port);
     if (error) {

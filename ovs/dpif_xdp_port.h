@@ -20,11 +20,24 @@ int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                char **errorp);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
 
+/* dpif_xdp_port_tcx.c: opens 'port' with tcx; tells programs there where the
+ * packets for 'port' go, or that they cannot send there any more. */
+int dpif_xdp_port_open_tcx(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                           char **errorp)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *,
+                                  const struct dpif_xdp_port *, bool on)
+    OVS_REQUIRES(dp->port_mutex);
+
 /* dpif_xdp_port_follow.c: what happens to the device. */
 void dpif_xdp_port_follow(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *,
                                   struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* The first port with XDP has come: others become its targets. */
+void dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 
 #endif /* ovs/dpif_xdp_port.h */

@@ -55,8 +55,37 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 }
 
-/* Lets programs send to 'port' while its device has a carrier and takes what
- * is redirected to it, unless they would pass by its queueing discipline. */
+void
+dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        if (port->is_device && port->device.ifindex) {
+            dpif_xdp_port_follow_carrier(dp, port);
+        }
+    }
+}
+
+/* A device without XDP of ours is prepared for it only when there is somebody
+ * who redirects. */
+static bool
+can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    bool on_tcx;
+
+    atomic_read(&port->on_tcx, &on_tcx);
+    if (!on_tcx || port->offloads) {
+        return true;
+    }
+    if (dp->n_xdp_ports) {
+        oxdp_offloads_poll(netdev_get_name(port->netdev), &port->offloads);
+    }
+    return dp->n_xdp_ports > 0;
+}
+
+/* Lets XDP send to 'port' while its device has a carrier and takes what is
+ * redirected to it, unless that would pass by its queueing discipline. */
 void
 dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
                              struct dpif_xdp_port *port)
@@ -64,7 +93,7 @@ dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
     const char *name = netdev_get_name(port->netdev);
     uint32_t port_no = odp_to_u32(port->port_no);
     bool up = netdev_get_carrier(port->netdev);
-    bool wanted = (up && !port->shaped
+    bool wanted = (up && !port->shaped && can_be_target(dp, port)
                    && (!port->redirects || oxdp_redirect_works(name)));
     int error;
 

@@ -41,7 +41,12 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     ovs_rwlock_unlock(&port->tx_rwlock);
 
     if (port->is_device && port->device.ifindex) {
+        bool on_tcx;
+
+        atomic_read(&port->on_tcx, &on_tcx);
+        dp->n_xdp_ports -= !on_tcx;
         oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
+        dpif_xdp_port_set_tcx_output(dp, port, false);
         ovs_mutex_lock(&dp->flow_mutex);
         dpif_xdp_fastpath_port_closed(dp, port->port_no);
         ovs_mutex_unlock(&dp->flow_mutex);
@@ -159,20 +164,66 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return error;
 }
 
+/* Opens 'port' with XDP, in the first mode that works of those that it may
+ * use. */
+static int
+open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+         enum oxdp_mode wanted, enum oxdp_mode *modep, char **errorp)
+    OVS_REQUIRES(dp->port_mutex)
+{
+    const char *name = netdev_get_name(port->netdev);
+    enum oxdp_mode first, last, mode;
+    uint32_t n_queues;
+    int error;
+
+    if (port->device.mtu > OXDP_MAX_MTU) {
+        *errorp = xasprintf("MTU %"PRIu32" is too large for XDP: set it to at "
+                            "most %u", port->device.mtu, OXDP_MAX_MTU);
+        return EINVAL;
+    }
+    port->local_stack = port->device.local_stack;
+
+    n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
+    port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
+    first = (wanted == OXDP_MODE_BEST_EFFORT
+             ? OXDP_MODE_NATIVE_ZEROCOPY : wanted);
+    last = wanted == OXDP_MODE_BEST_EFFORT ? OXDP_MODE_GENERIC : wanted;
+    for (mode = first; mode <= last; mode++) {
+        free(*errorp);
+        *errorp = NULL;
+        error = try_mode(dp, port, mode, n_queues, errorp);
+        if (error != EOPNOTSUPP && error != EINVAL) {
+            break;
+        }
+    }
+    if (!error) {
+        port->native = mode != OXDP_MODE_GENERIC;
+        oxdp_offloads_off(name, &port->offloads);
+        VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s", name,
+                  oxdp_mode_to_string(mode), n_queues,
+                  n_queues == 1 ? "" : "s");
+        *modep = mode;
+    }
+    return error;
+}
+
 static int
 open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->netdev);
     struct dpif_xdp_netdev_config config;
-    enum oxdp_mode first, last, mode;
+    const char *mode_text = "none";
+    bool on_tcx = false;
     char *text = NULL;
-    uint32_t n_queues;
     bool changed;
     int error;
 
     dpif_xdp_netdev_get_config(port->netdev, &config);
     port->config_seq = config.seq;
     port->change_seq = netdev_get_change_seq(port->netdev);
+    port->redirects = false;
+    port->local_stack = false;
+    port->shaped = config.shaped;
 
     error = prepare_kernel_side(dp, &text);
     if (error) {
@@ -184,51 +235,38 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                          ovs_strerror(error));
         goto out;
     }
-    if (port->device.mtu > OXDP_MAX_MTU) {
-        text = xasprintf("MTU %"PRIu32" is too large for XDP: set it to at "
-                         "most %u", port->device.mtu, OXDP_MAX_MTU);
-        error = EINVAL;
-        goto out;
-    }
-    port->local_stack = port->device.local_stack;
+    on_tcx = config.hook == DPIF_XDP_HOOK_TCX;
+    if (on_tcx) {
+        error = dpif_xdp_port_open_tcx(dp, port, &text);
+    } else {
+        enum oxdp_mode mode;
 
-    n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
-    port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
-    first = (config.mode == OXDP_MODE_BEST_EFFORT
-             ? OXDP_MODE_NATIVE_ZEROCOPY : config.mode);
-    last = (config.mode == OXDP_MODE_BEST_EFFORT
-            ? OXDP_MODE_GENERIC : config.mode);
-    for (mode = first; mode <= last; mode++) {
-        free(text);
-        text = NULL;
-        error = try_mode(dp, port, mode, n_queues, &text);
-        if (error != EOPNOTSUPP && error != EINVAL) {
-            break;
-        }
+        error = open_xdp(dp, port, config.mode, &mode, &text);
+        mode_text = error ? "none" : oxdp_mode_to_string(mode);
     }
     if (!error) {
-        port->redirects = false;
-        port->native = mode != OXDP_MODE_GENERIC;
-        port->shaped = config.shaped;
-        oxdp_offloads_off(name, &port->offloads);
         if (dp->taken_over) {
             dpif_xdp_netdev_count_start(port->netdev, dp->progs,
                                         &port->device);
         }
+        atomic_store(&port->on_tcx, on_tcx);
+        ovs_mutex_lock(&dp->flow_mutex);
+        dpif_xdp_fastpath_hook_changed(dp, port->port_no);
+        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_port_set_tcx_output(dp, port, true);
         dpif_xdp_port_follow_carrier(dp, port);
-        VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s%s", name,
-                  oxdp_mode_to_string(mode), n_queues,
-                  n_queues == 1 ? "" : "s",
-                  port->redirects ? "" : ", the engine sends");
+        if (!on_tcx && !dp->n_xdp_ports++) {
+            dpif_xdp_ports_follow_xdp(dp);
+        }
     }
 
 out:
-    changed = dpif_xdp_netdev_set_status(port->netdev, error ? "none"
-                                         : oxdp_mode_to_string(mode), "xdp",
-                                         text);
+    changed = dpif_xdp_netdev_set_status(port->netdev, mode_text,
+                                         on_tcx ? "tcx" : "xdp", text);
     if (error) {
         if (changed) {
-            VLOG_ERR("%s: cannot use the device with XDP: %s", name,
+            VLOG_ERR("%s: cannot use the device with %s: %s", name,
+                     on_tcx ? "tcx" : "XDP",
                      text ? text : ovs_strerror(error));
         }
         free(port->rxqs);

@@ -117,6 +117,11 @@ struct dpif_xdp_dp {
     uint32_t n_fast_flows;              /* Flows in programs' tables. */
     struct dpif_xdp_fastpath *fastpath; /* Set once, then constant. */
 
+    /* Guarded by 'port_mutex'. */
+    struct dpif_xdp_port *upcalls;      /* What comes up from tcx; in no other
+                                         * list.  NULL: no port has tcx. */
+    size_t n_xdp_ports;                 /* Open ports with XDP. */
+
     /* Engine threads.  Written under 'port_mutex' and 'threads_mutex', read
      * under either; the latter is held for an instant only. */
     struct ovs_mutex threads_mutex;
@@ -166,8 +171,10 @@ struct dpif_xdp_port {
     struct oxdp_device device;          /* Linux device, if 'is_device'. */
     struct oxdp_offload_undo *offloads;
     bool is_device;                     /* Uses AF_XDP. */
-    bool native;                        /* Native XDP. */
-    bool redirects;                     /* Programs can send to it. */
+    bool native;                        /* Can be a target of XDP. */
+    bool redirects;                     /* XDP can send to it. */
+    atomic_bool on_tcx;                 /* Programs take its packets at tcx.
+                                         * Read without the mutex. */
 
     struct dpif_xdp_rxq *rxqs;
     size_t n_rxqs;
@@ -258,6 +265,10 @@ void dpif_xdp_port_poll_wait(const struct dpif *);
 void dpif_xdp_take_over_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 void dpif_xdp_take_over_wait(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* dpif_xdp_port_tcx.c */
+void dpif_xdp_upcalls_close(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_flow.c */

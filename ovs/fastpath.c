@@ -8,6 +8,7 @@
 #include "core/mask_text.h"
 #include "core/prog.h"
 #include "core/table.h"
+#include "core/tcx.h"
 #include "core/ticks.h"
 #include "dp/capability.h"
 #include "dp/record.h"
@@ -135,6 +136,61 @@ uncount(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow)
     flow->fp.counted = false;
 }
 
+/* Whether programs take the packets of 'port_no' at tcx. */
+static bool
+is_on_tcx(const struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    const struct dpif_xdp_port *port = dpif_xdp_port_lookup(dp, port_no);
+    bool on_tcx = false;
+
+    if (port) {
+        atomic_read(&CONST_CAST(struct dpif_xdp_port *, port)->on_tcx,
+                    &on_tcx);
+    }
+    return on_tcx;
+}
+
+/* Whether programs can send to all ports that 'compiled' names. */
+static bool
+can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
+           const struct dpif_xdp_compiled *compiled)
+{
+    for (uint32_t i = 0; i < compiled->n_ops; i++) {
+        const struct dp_op *op = &compiled->ops[i];
+
+        for (uint32_t j = 0; op->code == DP_OP_OUTPUT && j < op->u.output.n;
+             j++) {
+            if (!oxdp_tcx_can_output(fp->progs, op->u.output.port[j])) {
+                return false;
+            }
+        }
+    }
+    return (compiled->fate != DP_FATE_OUTPUT
+            || (on_tcx ? oxdp_tcx_can_output(fp->progs, compiled->arg)
+                : oxdp_progs_can_output(fp->progs, compiled->arg)));
+}
+
+/* Whether the flow in the table's entry 'index' sends to port 'port_no'. */
+static bool
+entry_outputs_to(const struct dpif_xdp_fastpath *fp, uint32_t index,
+                 uint32_t port_no)
+{
+    const struct dp_tables *tables = oxdp_table_memory(fp->table);
+    const struct dp_flow *entry = &tables->flows[index];
+
+    for (uint32_t i = 0; i < entry->n_ops; i++) {
+        const struct dp_op *op = &tables->ops[entry->ops + i];
+
+        for (uint32_t j = 0; op->code == DP_OP_OUTPUT && j < op->u.output.n;
+             j++) {
+            if (op->u.output.port[j] == port_no) {
+                return true;
+            }
+        }
+    }
+    return entry->fate == DP_FATE_OUTPUT && entry->arg == port_no;
+}
+
 void
 dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
                       const struct match *match, const struct nlattr *actions,
@@ -145,20 +201,21 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     enum dpif_xdp_fastpath_reason reason;
     struct dp_capability caps;
     uint32_t replaced = flow->fp.index;
-    bool matches;
+    bool matches, on_tcx;
 
     if (!fp) {
         return;
     }
-    caps = *oxdp_progs_capability(fp->progs);
+    on_tcx = is_on_tcx(dp, match->flow.in_port.odp_port);
+    caps = *(on_tcx ? oxdp_tcx_capability(fp->progs)
+             : oxdp_progs_capability(fp->progs));
     uncount(fp, flow);
 
     /* Meters live in the engine, whose token buckets programs do not share. */
     caps.ops &= ~(UINT64_C(1) << DP_OP_METER);
     reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
         match, actions, actions_len, &caps, &compiled, &matches);
-    if (!reason && compiled.fate == DP_FATE_OUTPUT
-        && !oxdp_progs_can_output(fp->progs, compiled.arg)) {
+    if (!reason && !can_output(fp, on_tcx, &compiled)) {
         reason = REASON_PORT;
         compiled.fate = DP_FATE_ENGINE;
         compiled.n_ops = 0;
@@ -179,6 +236,7 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
         fp->n_unlinked++;
     }
     flow->fp.reason = reason;
+    flow->fp.on_tcx = on_tcx;
     flow->fp.counted = true;
     fp->n_reasons[reason]++;
 }
@@ -221,14 +279,29 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
         return;
     }
     CMAP_FOR_EACH (flow, node, &dp->flows) {
-        if (dpif_xdp_fastpath_runs(flow)) {
-            const struct dp_flow *entry
-                = &oxdp_table_memory(fp->table)->flows[flow->fp.index];
+        if (dpif_xdp_fastpath_runs(flow)
+            && entry_outputs_to(fp, flow->fp.index, odp_to_u32(port_no))) {
+            put_again(dp, flow);
+        }
+    }
+}
 
-            if (entry->fate == DP_FATE_OUTPUT
-                && entry->arg == odp_to_u32(port_no)) {
-                put_again(dp, flow);
-            }
+void
+dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+    bool on_tcx;
+
+    if (!fp) {
+        return;
+    }
+    on_tcx = is_on_tcx(dp, port_no);
+    CMAP_FOR_EACH (flow, node, &dp->flows) {
+        if (flow->fp.counted && flow->fp.on_tcx != on_tcx
+            && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
+               == odp_to_u32(port_no)) {
+            put_again(dp, flow);
         }
     }
 }
@@ -336,6 +409,12 @@ bool
 dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *flow)
 {
     return dpif_xdp_fastpath_finds(flow) && flow->fp.reason == REASON_OK;
+}
+
+const char *
+dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.on_tcx ? "tcx" : "xdp";
 }
 
 void

@@ -44,6 +44,7 @@ struct dpif_xdp_fastpath_flow {
     uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
     bool counted;               /* In the numbers of flows by reason. */
     bool released;              /* To be freed with its last entry. */
+    bool on_tcx;                /* Compiled for the programs at tcx. */
 };
 
 /* Prepares a new flow. */
@@ -61,6 +62,10 @@ void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *);
 /* Gives the flows that output to 'port_no', to which programs cannot send any
  * more, to the engine.  May release dp->flow_mutex for a while. */
 void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no);
+
+/* Puts the flows of packets from 'port_no' again if that has another hook
+ * now. */
+void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no);
 
 /* Takes 'flow' out of the tables: no packet that comes from now on matches it.
  * Its statistics are final after dpif_xdp_fastpath_settle(). */
@@ -81,6 +86,9 @@ bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *);
  * Any thread. */
 bool dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *);
 bool dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *);
+
+/* The hook of the packets of 'flow', for people: "xdp" or "tcx". */
+const char *dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *);
 
 /* Adds what programs counted for 'flow' to '*stats'.  Any thread. */
 void dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *,

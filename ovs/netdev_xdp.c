@@ -258,6 +258,24 @@ netdev_xdp_dealloc(struct netdev *netdev_)
     free(netdev);
 }
 
+static const char *const hook_names[] = {
+    [DPIF_XDP_HOOK_AUTO] = "auto",
+    [DPIF_XDP_HOOK_XDP] = "xdp",
+    [DPIF_XDP_HOOK_TCX] = "tcx",
+};
+
+static bool
+hook_from_string(const char *s, enum dpif_xdp_hook *hook)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(hook_names); i++) {
+        if (!strcmp(s, hook_names[i])) {
+            *hook = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static int
 check_mtu(int mtu, char **errp)
 {
@@ -291,8 +309,9 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     const char *mode_name = smap_get_def(args, "xdp-mode", "best-effort");
-    const char *hook = smap_get_def(args, "xdp-hook", "auto");
+    const char *hook_name = smap_get_def(args, "xdp-hook", "auto");
     const struct smap_node *node;
+    enum dpif_xdp_hook hook;
     enum oxdp_mode mode;
     int mtu;
 
@@ -302,9 +321,9 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
                           "generic", netdev_get_name(netdev_), mode_name);
         return EINVAL;
     }
-    if (strcmp(hook, "auto") && strcmp(hook, "xdp")) {
-        *errp = xasprintf("%s: xdp-hook=%s: unsupported value, expected auto "
-                          "or xdp", netdev_get_name(netdev_), hook);
+    if (!hook_from_string(hook_name, &hook)) {
+        *errp = xasprintf("%s: xdp-hook=%s: unsupported value, expected auto, "
+                          "xdp or tcx", netdev_get_name(netdev_), hook_name);
         return EINVAL;
     }
     if (!netdev_get_mtu(netdev_, &mtu)) {
@@ -318,8 +337,9 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     }
 
     ovs_mutex_lock(&netdev->mutex);
-    if (netdev->config.mode != mode) {
+    if (netdev->config.mode != mode || netdev->config.hook != hook) {
         netdev->config.mode = mode;
+        netdev->config.hook = hook;
         netdev->config.seq++;
         netdev_change_seq_changed(netdev_);
     }
@@ -344,6 +364,9 @@ netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
     ovs_mutex_lock(&netdev->mutex);
     if (netdev->config.mode != OXDP_MODE_BEST_EFFORT) {
         smap_add(args, "xdp-mode", oxdp_mode_to_string(netdev->config.mode));
+    }
+    if (netdev->config.hook != DPIF_XDP_HOOK_AUTO) {
+        smap_add(args, "xdp-hook", hook_names[netdev->config.hook]);
     }
     ovs_mutex_unlock(&netdev->mutex);
     return 0;

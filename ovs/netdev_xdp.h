@@ -6,7 +6,7 @@
  * options:
  *
  *   xdp-mode   best-effort (default), native-with-zerocopy, native, generic
- *   xdp-hook   auto (default), xdp
+ *   xdp-hook   auto (default), xdp, tcx
  *
  * and with what is in use in the Interface table's status column.  "n_rxq" and
  * "use-need-wakeup" of "afxdp" are accepted and not needed: all queues are
@@ -22,9 +22,17 @@
 struct netdev;
 struct oxdp_device;
 
+/* Where programs take a device's packets: options:xdp-hook. */
+enum dpif_xdp_hook {
+    DPIF_XDP_HOOK_AUTO,
+    DPIF_XDP_HOOK_XDP,
+    DPIF_XDP_HOOK_TCX,
+};
+
 struct dpif_xdp_netdev_config {
-    uint64_t seq;                       /* Changes with 'mode'. */
+    uint64_t seq;                       /* Changes with 'mode' and 'hook'. */
     enum oxdp_mode mode;
+    enum dpif_xdp_hook hook;
     bool shaped;                        /* Sends through a queueing discipline
                                          * (Open vSwitch's QoS table), which
                                          * AF_XDP and XDP would pass by. */

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ports whose packets programs take at tcx, and the way up from there.
+ *
+ * What comes up passes through a veth pair of the datapath (core/tcx.h), whose
+ * far end is received from as a port is, but is none: the record before each
+ * frame says which port it came from. */
+#include <config.h>
+
+#include "dpif_xdp_port.h"
+
+#include <errno.h>
+
+#include "core/tcx.h"
+#include "netdev-provider.h"
+#include "netdev_xdp.h"
+#include "odp-util.h"
+#include "openvswitch/vlog.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_tcx);
+
+#define UPCALL_QUEUES 1
+
+static int open_upcalls(struct dpif_xdp_dp *, char **errorp)
+    OVS_REQUIRES(dp->port_mutex);
+
+int
+dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                       char **errorp)
+{
+    int fds[1];
+    int error;
+
+    if (port->device.mtu > OXDP_MAX_TCX_MTU) {
+        *errorp = xasprintf("MTU %"PRIu32" is too large: set it to at most "
+                            "%u", port->device.mtu, OXDP_MAX_TCX_MTU);
+        return EINVAL;
+    }
+    error = open_upcalls(dp, errorp);
+    if (error) {
+        return error;
+    }
+
+    /* This socket only sends. */
+    port->rxqs = xcalloc(1, sizeof *port->rxqs);
+    error = dpif_xdp_port_open_sockets(dp, port, OXDP_MODE_NATIVE, 1, fds,
+                                       errorp);
+    if (error) {
+        return error;
+    }
+    error = -oxdp_tcx_attach(dp->progs, port->device.ifindex,
+                             OXDP_TCX_INGRESS, odp_to_u32(port->port_no),
+                             errorp);
+    if (error) {
+        dpif_xdp_port_close_sockets(port, 1);
+        return error;
+    }
+    port->n_rxqs = 1;
+    port->native = true;
+    VLOG_INFO("%s: tcx", netdev_get_name(port->netdev));
+    return 0;
+}
+
+void
+dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
+                             const struct dpif_xdp_port *port, bool on)
+{
+    if (dp->upcalls && port->is_device) {
+        int error = -oxdp_tcx_set_output(dp->progs, odp_to_u32(port->port_no),
+                                         on ? port->device.ifindex : 0,
+                                         false);
+
+        if (error) {
+            VLOG_ERR("%s: the engine sends what goes to this port, tcx cannot "
+                     "(%s)", netdev_get_name(port->netdev),
+                     ovs_strerror(error));
+        } else if (on) {
+            ovs_mutex_lock(&dp->flow_mutex);
+            dpif_xdp_fastpath_port_opened(dp);
+            ovs_mutex_unlock(&dp->flow_mutex);
+        }
+    }
+}
+
+static void
+free_upcalls(struct dpif_xdp_port *port)
+{
+    dpif_xdp_port_close_sockets(port, UPCALL_QUEUES);
+    free(port->rxqs);
+    netdev_close(port->netdev);
+    free(port);
+}
+
+/* Makes the way up, for the first port with tcx. */
+static int
+open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
+{
+    struct dpif_xdp_port *port, *other;
+    int fds[UPCALL_QUEUES];
+    int error;
+
+    if (dp->upcalls) {
+        return 0;
+    }
+    error = -oxdp_tcx_open(dp->progs, dp->name, UPCALL_QUEUES, errorp);
+    if (error) {
+        return error;
+    }
+
+    port = xzalloc(sizeof *port);
+    port->port_no = ODPP_NONE;
+    port->rxqs = xcalloc(UPCALL_QUEUES, sizeof *port->rxqs);
+    error = netdev_open(oxdp_tcx_upcall_device(dp->progs), "system",
+                        &port->netdev);
+    error = error ? error : -oxdp_device_get(netdev_get_name(port->netdev),
+                                             &port->device);
+    error = error ? error : dpif_xdp_port_open_sockets(
+        dp, port, OXDP_MODE_NATIVE, UPCALL_QUEUES, fds, errorp);
+    for (uint32_t q = 0; !error && q < UPCALL_QUEUES; q++) {
+        error = -oxdp_tcx_set_upcall_socket(dp->progs, q, fds[q]);
+    }
+    if (error) {
+        free_upcalls(port);
+        oxdp_tcx_close(dp->progs);
+        return error;
+    }
+    port->n_rxqs = UPCALL_QUEUES;
+    dpif_xdp_threads_add_port(dp, port);
+    dp->upcalls = port;
+    CMAP_FOR_EACH (other, node, &dp->ports) {
+        if (other->is_device && other->device.ifindex) {
+            dpif_xdp_port_set_tcx_output(dp, other, true);
+        }
+    }
+    return 0;
+}
+
+void
+dpif_xdp_upcalls_close(struct dpif_xdp_dp *dp)
+{
+    if (dp->upcalls) {
+        dpif_xdp_threads_remove_port(dp->upcalls);
+        free_upcalls(dp->upcalls);
+        dp->upcalls = NULL;
+    }
+}

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports with options:xdp-hook=tcx: containers keep their offloads.
+
+    red ---[ switch ]--- green          both on tcx, or one on XDP
+"""
+import re
+
+import pytest
+
+import lab
+import traffic
+import wire
+
+TCX, XDP = "options:xdp-hook=tcx", "options:xdp-hook=xdp"
+RED = "02:00:00:00:00:01"
+
+
+@pytest.fixture
+def tcx(network):
+    """The network with red and green on tcx, blue on XDP."""
+    for device in "to-red", "to-green":
+        use(network, device, TCX)
+    use(network, "to-blue", XDP)
+    return network
+
+
+def use(network, device, hook):
+    network.switch.vsctl("set", "interface", device, hook)
+    wanted = hook.rpartition("=")[2]
+    lab.wait_until(lambda: network.switch.status(device).get("xdp-hook") == wanted, f"{device} on {wanted}")
+    assert network.switch.error(device) is None
+
+
+def features(namespace, device="eth0"):
+    text = namespace.run("ethtool", "-k", device)
+    return {name: value for name, value in re.findall(r"^\s*([a-z0-9_-]+): (on|off)", text, re.MULTILINE)}
+
+
+def test_ping_and_tcp(tcx):
+    for address in "10.0.0.2", "fc00::2":
+        traffic.ping(tcx.red, address)
+        traffic.tcp(tcx.red, tcx.green, address)
+        assert traffic.udp(tcx.red, tcx.green, address) == 100
+
+
+def test_flows_are_shown_as_tcx(tcx):
+    traffic.ping(tcx.red, "10.0.0.2")
+    lab.wait_until(lambda: [flow for flow in tcx.switch.dump_flows("-m", "type=offloaded") if "dp:tcx" in flow],
+                   "flows at tcx")
+    assert not [flow for flow in tcx.switch.dump_flows("-m") if "dp:xdp" in flow]
+
+
+def test_containers_keep_their_offloads(tcx):
+    for container in tcx.red, tcx.green:
+        has = features(container)
+        assert has["tx-checksumming"] == has["tcp-segmentation-offload"] == has["generic-segmentation-offload"] == "on"
+
+
+def test_between_hooks(tcx):
+    for here, there, address in ((tcx.red, tcx.blue, "10.0.0.3"), (tcx.blue, tcx.red, "10.0.0.1")):
+        traffic.ping(here, address)
+        traffic.tcp(here, there, address)
+        assert traffic.udp(here, there, address) == 100
+
+
+def test_with_the_host(tcx):
+    for address in "10.0.0.100", "fc00::100":
+        traffic.ping(tcx.red, address)
+        traffic.tcp(tcx.red, tcx.host, address)
+    traffic.tcp(tcx.host, tcx.red, "10.0.0.1")
+
+
+def flow_counts(switch, *words):
+    """(packets, bytes) of the datapath flows whose text has all 'words', and the flows."""
+    flows = [flow for flow in switch.dump_flows("-m") if all(word in flow for word in words)]
+    counts = [re.search(r"packets:(\d+), bytes:(\d+)", flow) for flow in flows]
+    return sum(int(found[1]) for found in counts), sum(int(found[2]) for found in counts), flows
+
+
+def test_several_outputs_are_copies(tcx):
+    """Two outputs with an edit between them run at tcx, and each copy has what was done before it."""
+    use(tcx, "to-blue", TCX)
+    switch = tcx.switch
+    switch.flows("br0", "in_port=to-red,udp,actions=mod_nw_tos:4,output:to-green,mod_dl_dst:02:00:00:00:00:09,"
+                 "push_vlan:0x8100,mod_vlan_vid:7,output:to-blue", "actions=drop")
+    frame = wire.udp_frame(RED, lab.mac_of(tcx.green), b"twice")
+    with wire.Wire(tcx.red) as red, wire.Wire(tcx.green) as green, wire.Wire(tcx.blue) as blue:
+        for _ in range(20):
+            red.send(frame)
+            first = green.receive(lambda seen: b"twice" in seen)
+            second = blue.receive(lambda seen: b"twice" in seen)
+            assert first and second
+            assert first[0][:6] == wire.mac(lab.mac_of(tcx.green)) and first[0][15] == 4
+            assert second[0][:6] == wire.mac("02:00:00:00:00:09") and second[0][12:16] == b"\x81\x00\x00\x07"
+            assert second[0][19] == 4 and wire.checksums_valid(first[0])
+    assert flow_counts(switch, "dp:tcx", "udp")[0] >= 18
+
+
+def test_many_outputs(tcx):
+    """Ports beyond what one operation holds; one port is on XDP."""
+    extra = [tcx.plug(f"n{i}") for i in range(15)]
+    for i in range(15):
+        tcx.switch.add_port(f"to-n{i}", interface=(TCX,))
+    outputs = ",".join(f"output:to-{name}" for name in ("green", "blue", *(f"n{i}" for i in range(15))))
+    tcx.switch.flows("br0", f"in_port=to-red,udp,actions={outputs}", "actions=drop")
+    frame = wire.udp_frame(RED, "ff:ff:ff:ff:ff:ff", b"to all")
+    with wire.Wire(tcx.red) as red:
+        wires = [wire.Wire(namespace) for namespace in [tcx.green, tcx.blue, *extra]]
+        for _ in range(10):
+            red.send(frame)
+            for seen in wires:
+                assert len(seen.receive(lambda frame: b"to all" in frame)) == 1
+        for seen in wires:
+            assert not seen.receive(lambda frame: b"to all" in frame, limit=0.01)
+            seen.close()
+    assert flow_counts(tcx.switch, "dp:tcx", "udp")[0] >= 8
+
+
+def test_changing_the_hook_moves_flows(tcx):
+    switch = tcx.switch
+    switch.flows("br0", "in_port=to-red,udp,actions=output:to-green", "actions=drop")
+    frame = wire.udp_frame(RED, lab.mac_of(tcx.green), b"moves")
+    with wire.Wire(tcx.red) as red, wire.Wire(tcx.green) as green:
+        for hook in TCX, XDP, TCX, XDP:
+            use(tcx, "to-red", hook)
+            name = hook.rpartition("=")[2]
+            red.send(frame)
+            assert green.receive(lambda seen: b"moves" in seen)
+            def runs():
+                red.send(frame)
+                return flow_counts(switch, f"dp:{name}", "udp")[2]
+            lab.wait_until(runs, f"the flow at {name}")
