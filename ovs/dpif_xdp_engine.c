@@ -12,6 +12,7 @@
 #include "dpif_xdp_private.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -121,6 +122,9 @@ thread_main(void *thread_)
             wait_for_packets(thread, thread->n_active ? STARVED_RETRY_MS : -1);
             last_work = time_usec();
             rounds = 0;
+        } else if (thread->core_id < 0) {
+            /* Perhaps whoever is to send the next packet waits for this CPU. */
+            sched_yield();
         }
 
         if (++rounds % HOUSEKEEPING_ROUNDS == 0) {
