@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/ethtool.h"
+#include "core/netdev_genl.h"
 #include "core/netlink.h"
 
 static uint32_t count_queues(const struct oxdp_link *link, const char *direction, uint32_t allocated);
@@ -18,6 +19,7 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
 {
     struct oxdp_device dev = { 0 };
     struct oxdp_link link;
+    uint64_t features;
     int err = oxdp_link_get(ifname, &link);
 
     if (err) {
@@ -41,6 +43,7 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
     close(fd);
     dev.n_rx_queues = dev.n_rx_queues ? dev.n_rx_queues : 1;
     dev.n_tx_queues = dev.n_tx_queues ? dev.n_tx_queues : 1;
+    dev.zerocopy = oxdp_netdev_features(dev.ifindex, &features) || features & OXDP_NETDEV_ZEROCOPY;
     dev.local_stack = is_local_stack(link.kind, dev.driver);
     *ret_dev = dev;
     return 0;

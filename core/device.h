@@ -15,6 +15,7 @@ struct oxdp_device {
     char driver[32];            /* ethtool's driver name, "" if unknown. */
     int peer_ifindex;           /* Of a veth: the other end, as in struct oxdp_link; else 0. */
     int peer_nsid;
+    bool zerocopy;              /* The driver has zero-copy AF_XDP, or nobody knows whether it has. */
     bool local_stack;           /* Frames may come from this machine's or a guest's stack with checksums left to
                                  * offload: veth, tun/tap, virtio and other virtual drivers. */
 };

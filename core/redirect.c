@@ -2,7 +2,6 @@
 #include "core/redirect.h"
 
 #include <errno.h>
-#include <linux/genetlink.h>
 #include <net/if.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,17 +10,10 @@
 #include <unistd.h>
 
 #include "core/ethtool.h"
+#include "core/netdev_genl.h"
 #include "core/netlink.h"
 #include "core/netlink_private.h"
 #include "core/peer.h"
-
-/* linux/netdev.h, absent from headers older than Linux 6.3. */
-#define NETDEV_FAMILY "netdev"
-#define NETDEV_GROUP "mgmt"
-#define NETDEV_DEV_GET 1
-#define NETDEV_DEV_IFINDEX 1
-#define NETDEV_DEV_XDP_FEATURES 3
-#define NETDEV_ACT_NDO_XMIT 4u
 
 struct oxdp_redirect_watch {
     int fd;
@@ -32,14 +24,11 @@ struct oxdp_redirect_watch {
  * (drivers/net/veth.c, veth_xdp_xmit; since Linux 5.13).  Else they vanish. */
 static const char *const polling[] = { "rx-gro", NULL };
 
-static int get_family(uint16_t *ret_family, uint32_t *ret_group);
-static int get_features(int ifindex, uint64_t *ret_features);
 static int prepare_veth(const struct oxdp_link *link);
 static bool peer_polls(const struct oxdp_link *link);
 static ssize_t receive(int fd, union oxdp_nl_reply *message, int *ret_nsid);
 static bool read_change(const struct oxdp_redirect_watch *watch, const struct nlmsghdr *message,
                         struct oxdp_redirect_change *change);
-static const struct rtattr *find_attr(const void *attrs, int len, uint16_t type);
 
 bool oxdp_redirect_works(const char *ifname)
 {
@@ -49,8 +38,8 @@ bool oxdp_redirect_works(const char *ifname)
     if (oxdp_link_get(ifname, &link)) {
         return false;
     }
-    if (!get_features(link.ifindex, &features)) {
-        return features & NETDEV_ACT_NDO_XMIT;
+    if (!oxdp_netdev_features(link.ifindex, &features)) {
+        return features & OXDP_NETDEV_REDIRECT_TARGET;
     }
     return strcmp(link.kind, "veth") || peer_polls(&link);
 }
@@ -65,16 +54,16 @@ int oxdp_redirect_prepare(const char *ifname)
         return err;
     }
 
-    bool known = !get_features(link.ifindex, &features);
+    bool known = !oxdp_netdev_features(link.ifindex, &features);
 
-    if (known && features & NETDEV_ACT_NDO_XMIT) {
+    if (known && features & OXDP_NETDEV_REDIRECT_TARGET) {
         return 0;
     }
     if (!strcmp(link.kind, "veth")) {
         err = prepare_veth(&link);
-        known = known && !err && !get_features(link.ifindex, &features);
+        known = known && !err && !oxdp_netdev_features(link.ifindex, &features);
     }
-    return err ? err : known && !(features & NETDEV_ACT_NDO_XMIT) ? -EOPNOTSUPP : 0;
+    return err ? err : known && !(features & OXDP_NETDEV_REDIRECT_TARGET) ? -EOPNOTSUPP : 0;
 }
 
 /* The kernel notes that a veth takes redirected frames only at the moment when GRO comes on while its peer
@@ -128,7 +117,7 @@ int oxdp_redirect_watch_open(struct oxdp_redirect_watch **ret_watch)
     if (!watch) {
         return -ENOMEM;
     }
-    get_family(&watch->family, &group);
+    oxdp_netdev_family(&watch->family, &group);
     watch->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
                        watch->family ? NETLINK_GENERIC : NETLINK_ROUTE);
     if (watch->fd < 0
@@ -205,94 +194,9 @@ static bool read_change(const struct oxdp_redirect_watch *watch, const struct nl
                         struct oxdp_redirect_change *change)
 {
     if (watch->family && message->nlmsg_type == watch->family) {
-        const struct rtattr *attr = find_attr((uint8_t *) NLMSG_DATA(message) + GENL_HDRLEN,
-                                              NLMSG_PAYLOAD(message, GENL_HDRLEN), NETDEV_DEV_IFINDEX);
-
-        change->ifindex = attr ? oxdp_nl_u32(attr) : 0;
+        change->ifindex = oxdp_netdev_changed(message);
     } else if (!watch->family && message->nlmsg_type == RTM_NEWLINK) {
         change->peer_ifindex = ((const struct ifinfomsg *) NLMSG_DATA(message))->ifi_index;
     }
     return change->ifindex || change->peer_ifindex;
-}
-
-/* Asks the kernel for the features of device 'ifindex' (NETDEV_XDP_ACT_*).  -ENOENT: it does not know such
- * questions. */
-static int get_features(int ifindex, uint64_t *ret_features)
-{
-    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
-    struct genlmsghdr general = { .cmd = NETDEV_DEV_GET, .version = 1 };
-    uint32_t index = ifindex;
-    union oxdp_nl_reply reply;
-    uint16_t family;
-    int err = get_family(&family, NULL);
-
-    if (err) {
-        return err;
-    }
-    oxdp_nl_add_payload(&request, &general, sizeof general);
-    oxdp_nl_add_attr(&request, NETDEV_DEV_IFINDEX, &index, sizeof index);
-    err = oxdp_nl_transact(NETLINK_GENERIC, &request, family, &reply);
-    if (err) {
-        return err;
-    }
-
-    const uint8_t *attrs = (uint8_t *) NLMSG_DATA(&reply.header) + GENL_HDRLEN;
-    const struct rtattr *attr = find_attr(attrs, NLMSG_PAYLOAD(&reply.header, GENL_HDRLEN),
-                                          NETDEV_DEV_XDP_FEATURES);
-
-    if (!attr || RTA_PAYLOAD(attr) < sizeof *ret_features) {
-        return -ENOENT;
-    }
-    memcpy(ret_features, RTA_DATA(attr), sizeof *ret_features);
-    return 0;
-}
-
-/* The number of the generic netlink family that speaks of devices and, unless NULL, that of the group that
- * hears of changes.  -ENOENT: this kernel has none. */
-static int get_family(uint16_t *ret_family, uint32_t *ret_group)
-{
-    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
-    struct genlmsghdr general = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 };
-    const struct rtattr *id, *groups, *name, *number;
-    union oxdp_nl_reply reply;
-    int err;
-
-    oxdp_nl_add_payload(&request, &general, sizeof general);
-    oxdp_nl_add_attr(&request, CTRL_ATTR_FAMILY_NAME, NETDEV_FAMILY, sizeof NETDEV_FAMILY);
-    err = oxdp_nl_transact(NETLINK_GENERIC, &request, GENL_ID_CTRL, &reply);
-    if (err) {
-        return err;
-    }
-
-    const uint8_t *attrs = (uint8_t *) NLMSG_DATA(&reply.header) + GENL_HDRLEN;
-    int len = NLMSG_PAYLOAD(&reply.header, GENL_HDRLEN);
-
-    id = find_attr(attrs, len, CTRL_ATTR_FAMILY_ID);
-    groups = find_attr(attrs, len, CTRL_ATTR_MCAST_GROUPS);
-    if (!id || !groups) {
-        return -ENOENT;
-    }
-    len = RTA_PAYLOAD(groups);
-    for (const struct rtattr *group = RTA_DATA(groups); RTA_OK(group, len); group = RTA_NEXT(group, len)) {
-        name = find_attr(RTA_DATA(group), RTA_PAYLOAD(group), CTRL_ATTR_MCAST_GRP_NAME);
-        number = find_attr(RTA_DATA(group), RTA_PAYLOAD(group), CTRL_ATTR_MCAST_GRP_ID);
-        if (name && number && !strncmp(RTA_DATA(name), NETDEV_GROUP, RTA_PAYLOAD(name))) {
-            *ret_family = oxdp_nl_u32(id);
-            if (ret_group) {
-                *ret_group = oxdp_nl_u32(number);
-            }
-            return 0;
-        }
-    }
-    return -ENOENT;
-}
-
-static const struct rtattr *find_attr(const void *attrs, int len, uint16_t type)
-{
-    for (const struct rtattr *attr = attrs; RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
-        if ((attr->rta_type & NLA_TYPE_MASK) == type) {
-            return attr;
-        }
-    }
-    return NULL;
 }

@@ -47,6 +47,9 @@ uint32_t oxdp_sock_fair_fill(struct oxdp_umem *umem);
 /* Closes 'sock' and returns its frames to the UMEM.  NULL is allowed. */
 void oxdp_sock_close(struct oxdp_sock *sock);
 
+/* The same, in the background.  Opening another socket of the same device and destroying the UMEM wait for it. */
+void oxdp_sock_close_later(struct oxdp_sock *sock);
+
 /* File descriptor: for epoll (readable: frames wait) and for the XSKMAP. */
 int oxdp_sock_fd(const struct oxdp_sock *sock);
 

@@ -68,6 +68,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     sock->zerocopy = zerocopy;
     pthread_mutex_init(&sock->tx_lock, NULL);
 
+    oxdp_sock_wait_closed(umem, ifindex);
     pthread_mutex_lock(&umem->bind_lock);
     err = alloc_id(sock);
     if (!err) {

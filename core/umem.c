@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/sock_private.h"
 #include "core/umem_private.h"
 
 #include <errno.h>
@@ -63,6 +64,7 @@ void oxdp_umem_destroy(struct oxdp_umem *umem)
     if (!umem) {
         return;
     }
+    oxdp_sock_wait_closed(umem, 0);
     if (umem->spare_fd >= 0) {
         close(umem->spare_fd);
     }

@@ -55,7 +55,7 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
     dpif_xdp_threads_remove_port(port);
     for (size_t i = 0; i < port->n_rxqs; i++) {
-        oxdp_sock_close(port->rxqs[i].sock);
+        oxdp_sock_close_later(port->rxqs[i].sock);
         netdev_rxq_close(port->rxqs[i].rxq);
     }
     free(port->rxqs);
@@ -185,8 +185,9 @@ open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 
     n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
     port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
-    first = (wanted == OXDP_MODE_BEST_EFFORT
-             ? OXDP_MODE_NATIVE_ZEROCOPY : wanted);
+    first = (wanted != OXDP_MODE_BEST_EFFORT ? wanted
+             : port->device.zerocopy ? OXDP_MODE_NATIVE_ZEROCOPY
+             : OXDP_MODE_NATIVE);
     last = wanted == OXDP_MODE_BEST_EFFORT ? OXDP_MODE_GENERIC : wanted;
     for (mode = first; mode <= last; mode++) {
         free(*errorp);

@@ -12,13 +12,18 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "core/sock_private.h"
 #include "core/umem_private.h"
 
 #define N 1024u
 
 static int register_result;
 
-/* In the place of core/sock_open.c. */
+/* In the place of core/sock_open.c and core/sock_close.c. */
+void oxdp_sock_wait_closed(const struct oxdp_umem *umem, int ifindex)
+{
+}
+
 int oxdp_umem_register(const struct oxdp_umem *umem)
 {
     return register_result ? register_result : open("/dev/null", O_RDONLY | O_CLOEXEC);

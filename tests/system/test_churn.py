@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that come and go under load: nothing leaks, in the daemon or in the kernel."""
+import os
+import pathlib
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+import xdp
+
+ROUNDS = 8
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("looks for programs, maps, links and frames of our datapath")
+
+
+class Inventory:
+    """What the daemon holds."""
+
+    def __init__(self, switch):
+        pid = switch.process.pid
+        objects = xdp.objects(pid)
+        self.counts = {kind: sum(item[0] == kind for item in objects) for kind in ("prog", "map", "link")}
+        self.counts["descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
+        folder = pathlib.Path("/sys/fs/bpf/ovs-xdp") / str(os.stat("/proc/thread-self/ns/net").st_ino) / "ovs-xdp"
+        self.counts["pinned links"] = len(list(folder.glob("link-*"))) + len(list(folder.glob("old/*")))
+
+    def more_than(self, before):
+        return {what: (before.counts[what], count) for what, count in self.counts.items() if count > before.counts[what]}
+
+
+def recreate(network, mac):
+    lab.run("ip", "link", "del", "to-green")
+    lab.make_veth("to-green", network.green)
+    network.green.run("ip", "link", "set", "eth0", "address", mac)
+    lab.add_addresses(network.green, "eth0", "10.0.0.2/24")
+
+
+def rename(network, mac):
+    for old, new in ("to-green", "other"), ("other", "to-green"):
+        lab.run("ip", "link", "set", old, "down", "name", new)
+        lab.run("ip", "link", "set", new, "up")
+
+
+def move(network, mac):
+    lab.run("ip", "link", "set", "to-green", "netns", "away")
+    network.away.run("ip", "link", "set", "to-green", "netns", str(os.getpid()))
+    lab.run("ip", "link", "set", "to-green", "up")
+
+
+def replug(network, mac):
+    network.switch.vsctl("del-port", "to-green")
+    network.switch.add_port("to-green")
+
+
+@pytest.mark.parametrize("happen", (recreate, rename, move, replug))
+def test_nothing_leaks(network, happen):
+    switch = network.switch
+    switch.expected += ["to-green", "No such device"]
+    network.away = network.world.enter_context(lab.Namespace("away"))
+    mac = lab.mac_of(network.green)
+
+    def once():
+        happen(network, mac)
+        traffic.wait_for_ping(network.red, "10.0.0.2")
+
+    with traffic.Stream(network.red, network.green, "10.0.0.2", interval=0.0005), \
+            traffic.Stream(network.red, network.blue, "10.0.0.3", port=5005, interval=0.0005) as other:
+        once()
+        other.flowing()
+        before = Inventory(switch)
+        for _ in range(ROUNDS):
+            once()
+            other.flowing()
+        lab.wait_until(lambda: not Inventory(switch).more_than(before),
+                       f"no more than before: {Inventory(switch).more_than(before)}")
+    held = xdp.objects(switch.process.pid)
+    switch.stop(cleanup=True)
+    lab.wait_until(lambda: not [item for item in held if xdp.exists(*item)], "the kernel to free all")
+    switch.start()
+
+
+def test_descriptors_of_containers_that_die(network):
+    """No namespace is kept alive by a port whose container is gone."""
+    switch = network.switch
+    switch.expected += [r"to-\w+", "No such device"]
+    for number in range(3):
+        name = f"c{number}"
+        with lab.Namespace(name) as container:
+            lab.make_veth(f"to-{name}", container)
+            switch.add_port(f"to-{name}")
+        lab.wait_until(lambda name=name: f"to-{name}@" not in lab.run("ip", "-o", "link"),
+                       "the namespace, and with it the wire, to go")
+        switch.vsctl("del-port", f"to-{name}")
+    assert traffic.ping(network.red, "10.0.0.2") == 3
