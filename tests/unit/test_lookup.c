@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs/lookup.h against a linear search, and readers against a writer. */
+/* ovs/lookup.h against a linear search. */
 #include <config.h>
 
 #include <setjmp.h>
@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -18,112 +17,10 @@
 #include "openvswitch/meta-flow.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
-#include "ovs-thread.h"
-#include "ovs/lookup_private.h"
 #include "packets.h"
 #include "random.h"
+#include "tests/unit/lookup_world.h"
 #include "util.h"
-
-/* What rules lead to, with what the linear search needs. */
-struct target {
-    struct dpif_xdp_rule rule;
-    struct match match;
-    bool inserted;
-};
-
-static uint32_t
-pick(uint32_t n)
-{
-    return random_uint32() % n;
-}
-
-/* Flows of a small world, so that many rules match many flows. */
-static void
-random_flow(struct flow *flow)
-{
-    static const ovs_be16 types[] = {
-        CONSTANT_HTONS(ETH_TYPE_IP), CONSTANT_HTONS(ETH_TYPE_IP),
-        CONSTANT_HTONS(ETH_TYPE_IPV6), CONSTANT_HTONS(ETH_TYPE_ARP),
-        CONSTANT_HTONS(0x88b5),
-    };
-    static const uint8_t protocols[] = {
-        IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_GRE
-    };
-
-    memset(flow, 0, sizeof *flow);
-    flow->in_port.odp_port = u32_to_odp(1 + pick(3));
-    flow->recirc_id = pick(4) ? 0 : pick(3);
-    flow->ct_state = pick(4) ? 0 : CS_TRACKED | CS_ESTABLISHED;
-    flow->pkt_mark = pick(5) ? 0 : pick(3);
-    flow->dl_dst.ea[0] = 2;
-    flow->dl_dst.ea[5] = pick(3);
-    flow->dl_src.ea[0] = 2;
-    flow->dl_src.ea[5] = pick(3);
-    flow->dl_type = types[pick(ARRAY_SIZE(types))];
-    if (!pick(3)) {
-        flow->vlans[0].tpid = htons(ETH_TYPE_VLAN);
-        flow->vlans[0].tci = htons(VLAN_CFI | pick(3));
-    }
-    if (!pick(6)) {
-        flow->tunnel.ip_dst = htonl(0x0a000001);
-        flow->tunnel.ip_src = htonl(0x0a000002);
-        flow->tunnel.tun_id = htonll(pick(3));
-    }
-    if (flow->dl_type == htons(ETH_TYPE_IPV6)) {
-        flow->ipv6_src.s6_addr[0] = 0xfc;
-        flow->ipv6_src.s6_addr[15] = pick(4);
-        flow->ipv6_dst.s6_addr[0] = 0xfc;
-        flow->ipv6_dst.s6_addr[7] = pick(2);
-        flow->ipv6_dst.s6_addr[15] = pick(4);
-    } else if (flow->dl_type != htons(0x88b5)) {
-        flow->nw_src = htonl(0x0a000000 | pick(4) << 16 | pick(4));
-        flow->nw_dst = htonl(0x0a000000 | pick(4) << 16 | pick(4));
-    }
-    if (flow->dl_type == htons(ETH_TYPE_ARP)) {
-        flow->nw_proto = 1 + pick(2);
-    } else if (flow->dl_type != htons(0x88b5)) {
-        flow->nw_proto = protocols[pick(ARRAY_SIZE(protocols))];
-        flow->nw_ttl = 64;
-        if (flow->nw_proto == IPPROTO_TCP || flow->nw_proto == IPPROTO_UDP) {
-            flow->tp_src = htons(pick(4));
-            flow->tp_dst = htons(pick(4));
-        }
-        if (flow->nw_proto == IPPROTO_TCP) {
-            flow->tcp_flags = htons(pick(3));
-        }
-    }
-}
-
-/* A rule that matches some flows of that world. */
-static void
-random_match(struct match *match)
-{
-    struct flow *mask = &match->wc.masks;
-
-    memset(match, 0, sizeof *match);
-    random_flow(&match->flow);
-    mask->in_port.odp_port = u32_to_odp(UINT32_MAX);
-    mask->recirc_id = pick(4) ? UINT32_MAX : 0;
-    mask->dl_type = pick(4) ? OVS_BE16_MAX : 0;
-    mask->vlans[0].tci = pick(2) ? OVS_BE16_MAX : 0;
-    mask->ct_state = pick(3) ? 0 : UINT8_MAX;
-    mask->dl_dst.ea[5] = pick(2) ? 0 : UINT8_MAX;
-    mask->nw_dst = pick(2) ? 0 : be32_prefix_mask(8 + pick(3) * 8);
-    mask->nw_src = pick(3) ? 0 : OVS_BE32_MAX;
-    mask->ipv6_dst = ipv6_create_mask(pick(2) ? 0 : pick(129));
-    mask->nw_proto = pick(3) ? 0 : UINT8_MAX;
-    mask->tp_dst = pick(3) ? 0 : OVS_BE16_MAX;
-    mask->tcp_flags = pick(5) ? 0 : OVS_BE16_MAX;
-    mask->tunnel.tun_id = pick(4) ? 0 : OVS_BE64_MAX;
-
-    /* Often only what comes first in struct flow. */
-    if (!pick(3)) {
-        for (size_t i = FLOW_U64_OFFSET(in_port) + 1 + pick(10);
-             i < FLOW_U64S; i++) {
-            *flow_u64_lvalue(mask, i) = 0;
-        }
-    }
-}
 
 static bool
 matches(const struct match *match, const struct flow *flow)
@@ -135,26 +32,6 @@ matches(const struct match *match, const struct flow *flow)
         }
     }
     return true;
-}
-
-static void
-target_insert(struct dpif_xdp_cls *cls, struct target *target)
-{
-    dpif_xdp_cls_insert(cls, &target->rule, &target->match);
-    target->inserted = true;
-}
-
-/* Frees what readers may hold, once the caller has none of it. */
-static void
-target_remove(struct dpif_xdp_cls *cls, struct target *target)
-{
-    struct dpif_xdp_rule *rule = xmalloc(sizeof *rule);
-
-    dpif_xdp_cls_remove(cls, &target->rule);
-    target->inserted = false;
-    *rule = target->rule;
-    ovsrcu_postpone(dpif_xdp_rule_uninit, rule);
-    ovsrcu_postpone(free, rule);
 }
 
 static void
@@ -298,32 +175,6 @@ test_equal_hashes(void **state)
     check_random(1 << 16, 7 << 20);
 }
 
-/* Simple rules: 'nw_dst' by prefix length 'plen'. */
-static void
-prefix_target(struct target *target, uint32_t nw_dst, int plen)
-{
-    memset(target, 0, sizeof *target);
-    target->match.flow.in_port.odp_port = u32_to_odp(1);
-    target->match.flow.dl_type = htons(ETH_TYPE_IP);
-    target->match.flow.nw_dst = htonl(nw_dst);
-    target->match.wc.masks.in_port.odp_port = u32_to_odp(UINT32_MAX);
-    target->match.wc.masks.dl_type = OVS_BE16_MAX;
-    target->match.wc.masks.nw_dst = be32_prefix_mask(plen);
-}
-
-static void
-ipv4_key(struct dpif_xdp_key *key, uint32_t nw_dst)
-{
-    struct flow flow;
-
-    memset(&flow, 0, sizeof flow);
-    flow.in_port.odp_port = u32_to_odp(1);
-    flow.dl_type = htons(ETH_TYPE_IP);
-    flow.nw_dst = htonl(nw_dst);
-    flow.nw_proto = IPPROTO_UDP;
-    dpif_xdp_key_from_flow(&flow, key);
-}
-
 /* A burst of two equal keys counts as 'expected'. */
 static void
 check_stats(struct dpif_xdp_cls *cls, struct dpif_xdp_cache *cache,
@@ -441,7 +292,6 @@ test_simple(void **state OVS_UNUSED)
     }
     ovsrcu_quiesce();
 }
-
 
 static void
 test_rule_mask(void **state)
@@ -680,138 +530,6 @@ test_key_hash(void **state)
     assert_int_not_equal(a.hash, b.hash);
 }
 
-/* Readers look up what always has a rule and what has one at times: all rules
- * with one mask come and go, so that its table is made, grows and goes. */
-#define N_STEADY 64
-#define N_CHANGING 64
-
-struct concurrent {
-    struct dpif_xdp_cls cls;
-    struct target steady[N_STEADY];
-    struct target *changing[N_CHANGING];
-    atomic_bool stop;
-    atomic_count n_wrong;
-    atomic_count n_found;
-};
-
-static void
-concurrent_target(struct target *target, uint32_t i)
-{
-    prefix_target(target, 10 << 24 | i << 16, i < N_STEADY ? 16 + i % 8 : 24);
-}
-
-static void *
-read_concurrently(void *c_)
-{
-    struct concurrent *c = c_;
-    struct dpif_xdp_cache *cache = dpif_xdp_cache_create(1024);
-    struct dpif_xdp_cls_stats stats = { .n_miss = 0 };
-    struct dpif_xdp_key keys[NETDEV_MAX_BURST], *burst[NETDEV_MAX_BURST];
-    struct dpif_xdp_rule *rules[NETDEV_MAX_BURST];
-    bool stop;
-
-    do {
-        for (size_t i = 0; i < NETDEV_MAX_BURST; i++) {
-            ipv4_key(&keys[i], (10 << 24
-                                | pick(N_STEADY + N_CHANGING) << 16
-                                | pick(64)));
-            burst[i] = &keys[i];
-        }
-        dpif_xdp_cls_lookup_batch(&c->cls, cache, burst, NETDEV_MAX_BURST,
-                                  rules, &stats);
-        for (size_t i = 0; i < NETDEV_MAX_BURST; i++) {
-            uint32_t dst = ntohl(MINIFLOW_GET_BE32(&keys[i].mf, nw_dst));
-            uint32_t id = dst >> 16 & 0xff;
-
-            if (rules[i]) {
-                const struct target *target
-                    = CONTAINER_OF(rules[i], struct target, rule);
-
-                if (target->match.flow.nw_dst
-                    != htonl(10 << 24 | id << 16)) {
-                    atomic_count_inc(&c->n_wrong);
-                }
-                if (id >= N_STEADY) {
-                    atomic_count_inc(&c->n_found);
-                }
-            } else if (id < N_STEADY) {
-                atomic_count_inc(&c->n_wrong);
-            }
-        }
-        ovsrcu_quiesce();
-        atomic_read_relaxed(&c->stop, &stop);
-    } while (!stop);
-
-    dpif_xdp_cache_destroy(cache);
-    return NULL;
-}
-
-static void
-free_target(struct target *target)
-{
-    dpif_xdp_rule_uninit(&target->rule);
-    target->match.flow.nw_dst = 0;
-    free(target);
-}
-
-static void
-test_concurrent(void **state)
-{
-    struct concurrent *c = xzalloc(sizeof *c);
-    time_t deadline = time(NULL) + 30;
-    pthread_t readers[2];
-    size_t n_changes = 0;
-
-    random_set_seed(8);
-    dpif_xdp_cls_init(&c->cls);
-    for (size_t i = 0; i < N_STEADY; i++) {
-        concurrent_target(&c->steady[i], i);
-        target_insert(&c->cls, &c->steady[i]);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
-        readers[i] = ovs_thread_create("reader", read_concurrently, c);
-    }
-    while ((n_changes < 5000 || atomic_count_get(&c->n_found) < 5000)
-           && !atomic_count_get(&c->n_wrong) && time(NULL) < deadline) {
-        size_t i = n_changes % N_CHANGING;
-        struct target **target = &c->changing[i];
-
-        if (*target) {
-            dpif_xdp_cls_remove(&c->cls, &(*target)->rule);
-            ovsrcu_postpone(free_target, *target);
-            *target = NULL;
-        } else {
-            *target = xmalloc(sizeof **target);
-            concurrent_target(*target, N_STEADY + i);
-            target_insert(&c->cls, *target);
-        }
-        if (++n_changes % 50 == 0) {
-            dpif_xdp_cls_optimize(&c->cls);
-            ovsrcu_quiesce();
-        }
-    }
-    atomic_store_relaxed(&c->stop, true);
-    for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
-        xpthread_join(readers[i], NULL);
-    }
-    assert_int_equal(atomic_count_get(&c->n_wrong), 0);
-    assert_true(n_changes >= 5000);
-    assert_true(atomic_count_get(&c->n_found) >= 5000);
-
-    for (size_t i = 0; i < N_STEADY; i++) {
-        target_remove(&c->cls, &c->steady[i]);
-    }
-    for (size_t i = 0; i < N_CHANGING; i++) {
-        if (c->changing[i]) {
-            dpif_xdp_cls_remove(&c->cls, &c->changing[i]->rule);
-            ovsrcu_postpone(free_target, c->changing[i]);
-        }
-    }
-    dpif_xdp_cls_destroy(&c->cls);
-    ovsrcu_barrier();
-    free(c);
-}
-
 int
 main(void)
 {
@@ -827,7 +545,6 @@ main(void)
         cmocka_unit_test(test_simple),
         cmocka_unit_test(test_cache_grows),
         cmocka_unit_test(test_key_hash),
-        cmocka_unit_test(test_concurrent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
