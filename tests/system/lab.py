@@ -19,6 +19,10 @@ CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_PDEATHSIG = 1
 
+# Seconds after which what has not happened will not happen.  Long, because machines may be slow and busy: on one with
+# 18 ready threads for 2 CPUs a daemon took 10 s to start.
+PATIENCE = 60
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -44,7 +48,7 @@ def new_host():
     run("ip", "link", "set", "lo", "up")
 
 
-def run(*args, check=True, limit=30, text=None, env=None):
+def run(*args, check=True, limit=PATIENCE, text=None, env=None):
     """Runs a program and returns what it printed.  If it fails: raises Failed with what it said, or, without
     'check', returns that.  'text' is its input."""
     args = [str(arg) for arg in args]
@@ -60,7 +64,7 @@ def run(*args, check=True, limit=30, text=None, env=None):
     return done.stdout
 
 
-def wait_until(condition, what, limit=10):
+def wait_until(condition, what, limit=PATIENCE):
     """Polls until condition() is true and returns its value."""
     end = time.monotonic() + limit
     while True:
@@ -85,7 +89,7 @@ class Process:
     def running(self):
         return self._popen.poll() is None
 
-    def wait(self, limit=20):
+    def wait(self, limit=PATIENCE):
         """Returns the exit status, negative for a signal."""
         try:
             return self._popen.wait(limit)

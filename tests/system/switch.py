@@ -125,13 +125,13 @@ class Switch:
         shutil.rmtree(self.rundir, ignore_errors=True)
 
     def vsctl(self, *args, **how):
-        return lab.run(tool("ovs-vsctl"), f"--db=unix:{self.rundir}/db.sock", "--timeout=20", *args, env=self.env, **how)
+        return lab.run(tool("ovs-vsctl"), f"--db=unix:{self.rundir}/db.sock", f"--timeout={lab.PATIENCE - 10}", *args, env=self.env, **how)
 
     def appctl(self, *args, target="ovs-vswitchd.ctl", **how):
-        return lab.run(tool("ovs-appctl"), "--timeout=20", "-t", self.rundir / target, *args, env=self.env, **how)
+        return lab.run(tool("ovs-appctl"), f"--timeout={lab.PATIENCE - 10}", "-t", self.rundir / target, *args, env=self.env, **how)
 
     def ofctl(self, command, bridge, *args, **how):
-        return lab.run(tool("ovs-ofctl"), "--timeout=20", "-O", "OpenFlow15", command,
+        return lab.run(tool("ovs-ofctl"), f"--timeout={lab.PATIENCE - 10}", "-O", "OpenFlow15", command,
                        f"unix:{self.rundir}/{bridge}.mgmt", *args, env=self.env, **how)
 
     def flows(self, bridge, *flows):

@@ -190,7 +190,7 @@ def test_bond_balances_in_the_datapath(network):
         return [(int(port), int(count)) for port, count in found]
 
     if switch.datapath == "xdp":
-        lab.wait_until(lambda: len({port for port, _ in buckets()}) == 2, "both members in use", limit=30)
+        lab.wait_until(lambda: len({port for port, _ in buckets()}) == 2, "both members in use")
     traffic.wait_for_ping(network.red, "10.0.0.9")
     frames = [wire.udp_frame(lab.mac_of(network.red), lab.mac_of(far), b"\x07" * 100, ports=(port, 2000))
               for port in range(1000, 1200)]

@@ -10,7 +10,7 @@ import time
 import lab
 
 
-def ping(source, destination, count=3, size=56, limit=5, options=()):
+def ping(source, destination, count=3, size=56, limit=20, options=()):
     """Pings 'destination' from namespace 'source'; returns how many answers came."""
     said = source.run("ping", "-n", "-q", "-c", count, "-i", "0.05", "-s", size, "-w", limit, *options, destination,
                       check=False, limit=limit + 10)
@@ -20,12 +20,12 @@ def ping(source, destination, count=3, size=56, limit=5, options=()):
     return int(found[1])
 
 
-def wait_for_ping(source, destination, limit=10, **how):
+def wait_for_ping(source, destination, limit=lab.PATIENCE, **how):
     """Returns when 'destination' answers 'source'."""
     lab.wait_until(lambda: ping(source, destination, count=1, limit=1, **how), f"an answer from {destination}", limit)
 
 
-def tcp(client, server, address, size=4 << 20, port=5001, limit=20):
+def tcp(client, server, address, size=4 << 20, port=5001, limit=lab.PATIENCE):
     """Sends 'size' bytes over TCP from 'client' to 'address' of 'server'.  Raises Failed unless the same bytes arrive.
     Returns the seconds it took."""
     data = os.urandom(1 << 16)
@@ -68,7 +68,7 @@ def tcp(client, server, address, size=4 << 20, port=5001, limit=20):
     return seconds
 
 
-def udp(client, server, address, count=100, size=1000, port=5002, limit=5):
+def udp(client, server, address, count=100, size=1000, port=5002, limit=20):
     """Sends datagrams that come back one by one; returns how many of 'count' did."""
     family = _family(address)
     with server.entered():
@@ -126,12 +126,12 @@ class Stream:
             except socket.timeout:
                 pass
 
-    def flowing(self, limit=10):
+    def flowing(self, limit=lab.PATIENCE):
         """Waits until datagrams arrive (again)."""
         before = self.received
         lab.wait_until(lambda: self.received >= before + 5, "datagrams", limit)
 
-    def silent(self, count=50, limit=10):
+    def silent(self, count=50, limit=lab.PATIENCE):
         """Waits until 'count' datagrams in a row were lost."""
         def lost_in_a_row():
             sent, received = self.sent, self.received

@@ -32,7 +32,7 @@ class Wire:
         for frame in frames:
             self._socket.send(bytes(VNET_HDR.size) + bytes(frame))
 
-    def receive(self, wanted=lambda frame: True, count=1, limit=5):
+    def receive(self, wanted=lambda frame: True, count=1, limit=20):
         """Waits for 'count' frames that are 'wanted' and returns them; fewer if 'limit' seconds pass.  Leaves out what
         GRO merged: no such frame was on the wire, and GRO merges only segments whose checksums it found valid."""
         found, end = [], time.monotonic() + limit
