@@ -22,7 +22,7 @@ static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
 static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
 
 /* What the engine matches on: everything. */
-static const struct odp_support support = {
+const struct odp_support dpif_xdp_odp_support = {
     .max_vlan_headers = SIZE_MAX,
     .max_mpls_depth = SIZE_MAX,
     .recirc = true,
@@ -524,7 +524,7 @@ format_flow(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
         struct odp_flow_key_parms parms = {
             .flow = &key,
             .mask = &wc.masks,
-            .support = support,
+            .support = dpif_xdp_odp_support,
         };
         size_t offset;
 

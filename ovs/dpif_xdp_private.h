@@ -53,6 +53,7 @@
 #define DPIF_XDP_DEFAULT_FRAMES 8192   /* other_config:xdp-umem-frames. */
 
 struct dpif_xdp_thread;
+struct odp_support;
 
 /* What happened to packets, per datapath; names in dpif_xdp.c.  Every packet
  * that the engine drops is counted under one of these. */
@@ -272,6 +273,7 @@ void dpif_xdp_upcalls_close(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_flow.c */
+extern const struct odp_support dpif_xdp_odp_support;
 struct dpif_xdp_flow *dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *);
 struct dpif_xdp_actions *dpif_xdp_flow_actions(const struct dpif_xdp_flow *);
 void dpif_xdp_flow_used(struct dpif_xdp_flow *, size_t n_packets,

@@ -153,22 +153,10 @@ log_upcall(const struct upcall *upcall, const struct dp_packet *packet,
            const struct flow *flow, enum dpif_upcall_type type,
            const struct flow_wildcards *wc)
 {
-    static const struct odp_support support = {
-        .max_vlan_headers = SIZE_MAX,
-        .max_mpls_depth = SIZE_MAX,
-        .recirc = true,
-        .ct_state = true,
-        .ct_zone = true,
-        .ct_mark = true,
-        .ct_label = true,
-        .ct_state_nat = true,
-        .ct_orig_tuple = true,
-        .ct_orig_tuple6 = true,
-    };
     struct odp_flow_key_parms parms = {
         .flow = flow,
         .mask = wc ? &wc->masks : NULL,
-        .support = support,
+        .support = dpif_xdp_odp_support,
     };
     char *text = ofp_dp_packet_to_string(packet);
     struct ds ds = DS_EMPTY_INITIALIZER;
