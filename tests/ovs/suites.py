@@ -74,8 +74,13 @@ def prepare(options, name):
     else:
         title = "Open vSwitch's system tests"
         script, only = source / "tests/system-userspace-testsuite", None
-    title += " with the stock daemon" if options.stock else ""
-    work = own_folder(options.work or TOP / "build/tests/ovs", name + ("-stock" if options.stock else ""))
+    kind, settings = "", {}
+    if options.stock:
+        kind, title = "-stock", f"{title} with the stock daemon"
+    elif options.no_offload:
+        kind, title = "-engine", f"{title} in the engine alone"
+        settings["OXDP_OTHER_CONFIG"] = "other_config:xdp-offload=false"
+    work = own_folder(options.work or TOP / "build/tests/ovs", name + kind)
 
     if not options.stock and name == "system":
         script = generate(HERE / "system-xdp.at", source, work)
@@ -83,7 +88,7 @@ def prepare(options, name):
     (work / "bin/ovs-vswitchd").symlink_to(daemon(options, name, tree))
     (work / "atconfig").write_text(with_absolute_paths((tree / "tests/atconfig").read_text(), tree, source))
     (work / "atlocal").write_text(with_python((tree / "tests/atlocal").read_text()))
-    return Suite(title, work, script, [HERE / f"expected-{name}.txt"], environment(tree, work), only)
+    return Suite(title, work, script, [HERE / f"expected-{name}.txt"], {**environment(tree, work), **settings}, only)
 
 
 def ovs_tree(tree=None):
@@ -161,9 +166,11 @@ def python_modules():
     return folder
 
 
-def quick_names():
-    lines = (HERE / "quick.txt").read_text().splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+def quick_names(engine_alone):
+    """The names in quick.txt: those marked "engine:", or the others."""
+    lines = [line.strip() for line in (HERE / "quick.txt").read_text().splitlines() if not line.startswith("#")]
+    marked = [line.removeprefix("engine:").strip() for line in lines if line.startswith("engine:")]
+    return marked if engine_alone else [line for line in lines if line and not line.startswith("engine:")]
 
 
 def on_a_datapath(script):
