@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics are exact: packets and bytes that went in, came out and were counted are the same numbers."""
 import re
+import threading
+
+import pytest
 
 import lab
+import packet_table
 import wire
 
 RED = "02:00:00:00:00:01"
@@ -76,3 +80,64 @@ def test_drops_are_counted(network):
     lab.wait_until(lambda: rule_counts(switch, 7) == (50, 3000), "50 packets of 60 bytes")
     hit, missed, lost = (now - then for now, then in zip(lookups(), before))
     assert hit + missed >= 50 and missed >= 1 and lost == 0
+
+
+def test_types_of_flows(network):
+    """dpctl/dump-flows type=...: what XDP runs is offloaded, what it matches for the engine is so partially."""
+    switch, green = network.switch, lab.mac_of(network.green)
+    if switch.datapath != "xdp":
+        pytest.skip("other datapaths have no such tiers")
+    switch.flows("br0", "in_port=to-red,udp,tp_src=1000,actions=output:to-green",
+                 "in_port=to-red,udp,tp_src=1001,actions=output:to-green,output:to-blue", "actions=drop")
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as seen:
+        for port in 1000, 1001:
+            red.send(*[wire.udp_frame(RED, green, b"typed", ports=(port, 9))] * 3)
+            assert len(seen.receive(lambda frame: b"typed" in frame, 3)) == 3
+
+    def ports(*filters):
+        flows = "\n".join(switch.dump_flows("-m", *filters))
+        return {int(port) for port in re.findall(r"udp\(src=(100[01])[,)]", flows)}
+
+    assert ports() == {1000, 1001}
+    assert ports("type=offloaded") == {1000}
+    assert ports("type=partially-offloaded") == {1001}
+    assert ports("type=non-offloaded") == set()
+    assert ports("type=offloaded,partially-offloaded") == {1000, 1001}
+
+
+def test_idle_flows_go_and_busy_ones_stay(network):
+    """max-idle counts from the last packet, wherever it was handled; TCP's flags are reported."""
+    switch, green = network.switch, lab.mac_of(network.green)
+    switch.vsctl("set", "open", ".", "other_config:max-idle=600000")
+    switch.flows("br0", "in_port=to-red,tcp,tp_src=1000,actions=output:to-green",
+                 "in_port=to-red,tcp,tp_src=1001,actions=output:to-green", "actions=drop")
+
+    def segment(port, flags):
+        return bytes(packet_table.ether(packet_table.tcp4(sport=port, flags=flags), dst=green))
+
+    def flow(port):
+        return [flow for flow in switch.dump_flows("-m") if re.search(rf"tcp\(src={port}[,)]", flow)]
+
+    with wire.Wire(network.red) as red:
+        red.send(segment(1000, "S"), segment(1001, "S"))
+        lab.wait_until(lambda: flow(1000) and flow(1001), "both flows")
+        sent, done = [0], threading.Event()
+
+        def keep_busy():
+            push = segment(1000, "PA")
+            while not done.wait(0.01):
+                red.send(push)
+                sent[0] += 1
+
+        thread = threading.Thread(target=keep_busy)
+        thread.start()
+        try:
+            switch.vsctl("set", "open", ".", "other_config:max-idle=4000")
+            lab.wait_until(lambda: not flow(1001), "the end of the idle flow", limit=30)
+        finally:
+            done.set()
+            thread.join()
+        (busy,) = flow(1000)
+        assert "P" in re.search(r"flags:(\S+?),", busy)[1], busy
+        assert sent[0] - 1 <= int(re.search(r"packets:(\d+)", busy)[1]) <= sent[0] + 1, busy
+        lab.wait_until(lambda: not flow(1000), "the end of the flow that was busy", limit=30)
