@@ -12,6 +12,7 @@
 #include "dpif.h"
 #include "hash.h"
 #include "odp-util.h"
+#include "netdev_xdp.h"
 #include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
 #include "smap.h"
@@ -290,6 +291,13 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
     unsigned int n_flows = smap_get_uint(other_config, "xdp-flows",
                                          DPIF_XDP_DEFAULT_FAST_FLOWS);
 
+    const char *hook_name = smap_get_def(other_config, "xdp-hook", "auto");
+    enum dpif_xdp_hook hook = DPIF_XDP_HOOK_AUTO;
+
+    if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
+        VLOG_WARN("%s: other_config:xdp-hook=%s: unsupported value, expected "
+                  "auto, xdp or tcx", dp->name, hook_name);
+    }
     n_frames = MIN(MAX(n_frames, MIN_FRAMES), MAX_FRAMES);
     n_flows = MIN(n_flows, MAX_FAST_FLOWS);
     if (!smap_get_bool(other_config, "xdp-offload", true)) {
@@ -302,6 +310,14 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
     } else if (n_frames != dp->n_frames || n_flows != dp->n_fast_flows) {
         VLOG_INFO("%s: xdp-umem-frames, xdp-flows and xdp-offload take effect "
                   "when the datapath is created anew", dp->name);
+    }
+    if (dp->hook != hook) {
+        struct dpif_xdp_port *port;
+
+        dp->hook = hook;
+        CMAP_FOR_EACH (port, node, &dp->ports) {
+            port->config_seq = UINT64_MAX;      /* Opens it anew. */
+        }
     }
     if (!nullable_string_is_equal(dp->cpu_mask, cpu_mask)) {
         free(dp->cpu_mask);

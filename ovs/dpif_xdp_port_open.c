@@ -208,6 +208,23 @@ open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return error;
 }
 
+/* Packets that sockets of this machine make should stay whole: they come
+ * through a veth.  Whoever asks for a mode of XDP wants XDP. */
+static bool
+wants_tcx(const struct dpif_xdp_dp *dp,
+          const struct dpif_xdp_netdev_config *config,
+          const struct oxdp_device *device)
+    OVS_REQUIRES(dp->port_mutex)
+{
+    enum dpif_xdp_hook hook = (config->hook == DPIF_XDP_HOOK_AUTO
+                               ? dp->hook : config->hook);
+
+    return (hook == DPIF_XDP_HOOK_AUTO
+            ? config->mode == OXDP_MODE_BEST_EFFORT
+              && !strcmp(device->driver, "veth")
+            : hook == DPIF_XDP_HOOK_TCX);
+}
+
 static int
 open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -236,7 +253,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                          ovs_strerror(error));
         goto out;
     }
-    on_tcx = config.hook == DPIF_XDP_HOOK_TCX;
+    on_tcx = wants_tcx(dp, &config, &port->device);
     if (on_tcx) {
         error = dpif_xdp_port_open_tcx(dp, port, &text);
     } else {

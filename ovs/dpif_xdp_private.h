@@ -122,6 +122,8 @@ struct dpif_xdp_dp {
     struct dpif_xdp_port *upcalls;      /* What comes up from tcx; in no other
                                          * list.  NULL: no port has tcx. */
     size_t n_xdp_ports;                 /* Open ports with XDP. */
+    int hook;                           /* enum dpif_xdp_hook of ports that
+                                         * have "auto". */
 
     /* Engine threads.  Written under 'port_mutex' and 'threads_mutex', read
      * under either; the latter is held for an instant only. */

@@ -264,8 +264,8 @@ static const char *const hook_names[] = {
     [DPIF_XDP_HOOK_TCX] = "tcx",
 };
 
-static bool
-hook_from_string(const char *s, enum dpif_xdp_hook *hook)
+bool
+dpif_xdp_hook_from_string(const char *s, enum dpif_xdp_hook *hook)
 {
     for (size_t i = 0; i < ARRAY_SIZE(hook_names); i++) {
         if (!strcmp(s, hook_names[i])) {
@@ -321,7 +321,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
                           "generic", netdev_get_name(netdev_), mode_name);
         return EINVAL;
     }
-    if (!hook_from_string(hook_name, &hook)) {
+    if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
         *errp = xasprintf("%s: xdp-hook=%s: unsupported value, expected auto, "
                           "xdp or tcx", netdev_get_name(netdev_), hook_name);
         return EINVAL;

@@ -29,6 +29,8 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_TCX,
 };
 
+bool dpif_xdp_hook_from_string(const char *, enum dpif_xdp_hook *);
+
 struct dpif_xdp_netdev_config {
     uint64_t seq;                       /* Changes with 'mode' and 'hook'. */
     enum oxdp_mode mode;

@@ -3,6 +3,8 @@
 
     containers "red", "green", "blue": 10.0.0.1, .2, .3 and fc00::1, ::2, ::3 on eth0, plugged in as to-red ...
     the host itself: internal port br0, 10.0.0.100 and fc00::100
+
+A test file that is about one hook says so: HOOK = "xdp".
 """
 import contextlib
 import os
@@ -31,8 +33,9 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture(autouse=True)
-def world():
+def world(request, monkeypatch):
     """What a test opens through this stack is closed after it."""
+    monkeypatch.setattr(switches.Switch, "hook", getattr(request.module, "HOOK", None))
     lab.new_host()
     with contextlib.ExitStack() as stack:
         yield stack

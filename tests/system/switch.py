@@ -51,6 +51,8 @@ class Switch:
 
     On leaving a "with" block both end, and an unexpected warning in the daemon's log is a failure."""
 
+    hook = None                         # other_config:xdp-hook.
+
     def __init__(self, daemon=DAEMON, datapath=DATAPATH, env=None):
         if not pathlib.Path(daemon).exists():
             raise lab.Failed(f"{daemon} does not exist: run make")
@@ -71,6 +73,8 @@ class Switch:
             "-vconsole:off", env=self.env)
         lab.wait_until(lambda: (self.rundir / "db.sock").exists() or not self._database.running(), "ovsdb-server")
         self.vsctl("--no-wait", "init")
+        if self.hook:
+            self.vsctl("--no-wait", "set", "open", ".", f"other_config:xdp-hook={self.hook}")
 
     def start(self):
         """Starts the daemon and returns when it has read the database."""

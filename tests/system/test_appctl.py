@@ -6,6 +6,8 @@ import struct
 import lab
 import wire
 
+HOOK = "xdp"
+
 RED = "02:00:00:00:00:01"
 COUNT = 100
 

@@ -11,6 +11,8 @@ import switch as switches
 import traffic
 import wire
 
+HOOK = "xdp"
+
 SOURCE = "02:00:00:00:00:01"
 TO_ALL = "ff:ff:ff:ff:ff:ff"
 

@@ -11,6 +11,8 @@ import lab
 import traffic
 import wire
 
+HOOK = "xdp"
+
 TCP, UDP, SCTP = socket.IPPROTO_TCP, socket.IPPROTO_UDP, 132
 OFFLOADS = ("tx", "on", "tso", "on", "gso", "on", "sg", "on")
 

@@ -132,7 +132,8 @@ def test_qos_shapes(world, host, switch, htb):
     for namespace in red, green:
         no_ipv6(namespace)
         lab.make_veth(f"to-{namespace.name}", namespace)
-        switch.add_port(f"to-{namespace.name}")
+        # At tcx a sender would wait for room in the queue: its packets belong to its socket until they leave.
+        switch.add_port(f"to-{namespace.name}", interface=("options:xdp-hook=xdp",))
     switch.flows("br0", "in_port=to-red,actions=output:to-green")
 
     def arrive():

@@ -12,6 +12,8 @@ import traffic
 import wire
 import xdp
 
+HOOK = "xdp"
+
 
 @pytest.fixture
 def only_xdp():

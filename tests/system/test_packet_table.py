@@ -6,6 +6,7 @@ Runners, each for the rows that its tier claims:
     native   dp/ compiled for userspace                       tests/bpf_pipeline/run_rows
     kernel   the same as an XDP program, BPF_PROG_TEST_RUN    tests/bpf_pipeline/run_rows
     xdp      a switch, frames on the wire                     dpctl says dp:xdp
+    tcx      the same with xdp-hook=tcx                       dpctl says dp:tcx
     engine   the same switch with xdp-offload=false           dpctl says dp:ovs
 
 Another tier is another line in SWITCHES.
@@ -19,6 +20,8 @@ import packet_table
 import switch as switches
 import wire
 
+HOOK = "xdp"
+
 ROWS = packet_table.table()
 IN_PORT, PORTS = 7, {"red": 7, "green": 8, "blue": 9}
 RUN_ROWS = switches.BUILD / "tests/bpf_pipeline/run_rows"
@@ -27,6 +30,7 @@ PROGRAM = switches.BUILD / "tests/bpf_pipeline/pipeline.bpf.o"
 # Name, other_config, what dpctl calls the tier, whether it claims a row.
 SWITCHES = (
     ("xdp", {}, "xdp", lambda row: row.xdp),
+    ("tcx", {"xdp-hook": "tcx"}, "tcx", lambda row: row.xdp and "trunc" not in "".join(map(str, row.flows))),
     ("engine", {"xdp-offload": "false"}, "ovs", lambda row: True),
 )
 

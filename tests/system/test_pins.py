@@ -12,6 +12,8 @@ import traffic
 import wire
 import xdp
 
+HOOK = "xdp"
+
 RED = "02:00:00:00:00:01"
 PINS = pathlib.Path("/sys/fs/bpf/ovs-xdp")
 

@@ -8,6 +8,8 @@ import lab
 import traffic
 import xdp
 
+HOOK = "xdp"
+
 RECOVERY = 10       # Seconds that the switch may take to follow a device.
 
 

@@ -6,6 +6,8 @@ import lab
 import switch as switches
 import traffic
 
+HOOK = "xdp"
+
 
 @pytest.fixture(autouse=True)
 def _only_xdp():

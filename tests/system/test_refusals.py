@@ -10,6 +10,8 @@ import switch as switches
 import traffic
 import xdp
 
+HOOK = "xdp"
+
 NEEDED_CAPABILITIES = ("bpf", "sys_admin")
 
 

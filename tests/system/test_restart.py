@@ -15,6 +15,8 @@ import traffic
 import wire
 import xdp
 
+HOOK = "xdp"
+
 # Of 1,000 datagrams a second that the switch may lose over a whole restart.  None is lost when nothing else runs.
 BOUND = 50
 FOLDER = pathlib.Path("/sys/fs/bpf/ovs-xdp")
