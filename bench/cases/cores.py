@@ -3,9 +3,9 @@ from bench.lib import measure, world
 
 TITLE = "One core and two"
 GROUP = "Scale"
-QUESTION = ("Two pairs of ports, first one in use and then both, each with a generator on a core of its own. In the "
-            "kernel, switch and sink run on the generator's core; threads that poll have both cores, and share them "
-            "with the generators.")
+QUESTION = ("Two pairs of ports, first one in use and then both, each with a generator on a core of its own. In "
+            "the kernel, switch and sink run on the generator's core; threads that poll have both cores, and "
+            "share them with the generators.")
 RULE = "output"
 ROWS = {
     "one": {"title": "one generator", "unit": "Mpps", "better": "more"},

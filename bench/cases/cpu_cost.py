@@ -5,7 +5,8 @@ TITLE = "What is left of the cores"
 GROUP = "XDP against OVS: CPU cost"
 QUESTION = ("A switch that forwards by VLAN and destination MAC address carries frames at a given rate, to one "
             "receiver or in turn to two, beside a busy user process of low priority on each of the two cores: "
-            "how much of two cores do these get? The first line is what generator and sink leave.")
+            "how much of two cores do these get? The first line is what generator and sink leave; "
+            "hollow marks: packets were lost.")
 RULE = "l2"
 PLOT = "lines"
 RATES = {"50k": 50000, "200k": 200000, "500k": 500000, "1M": 1000000, "2M": 2000000}

@@ -4,8 +4,8 @@ from bench.lib import measure
 TITLE = "Latency"
 GROUP = "Latency and decisions"
 QUESTION = ("How long does an application wait for the answer to a small UDP request, both ways through the "
-            "switch: in the middle, at worst but for one in a hundred, one in a thousand, and when every request is the first "
-            "packet of a flow that the switch must decide about?")
+            "switch: in the middle, at worst but for one in a hundred, one in a thousand, and when every "
+            "request is the first packet of a flow that the switch must decide about?")
 RULE = "per-source"
 SOCKETS = True
 QUICK = True

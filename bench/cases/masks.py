@@ -4,8 +4,9 @@ from bench.lib import datapath, measure
 
 TITLE = "More masks"
 GROUP = "Scale"
-QUESTION = ("A million microflows share as many megaflows as there are masks; one of them is exact, so that every cache "
-            "by signature has to tell all microflows apart and none helps: what does walking masks cost?")
+QUESTION = ("A million microflows share as many megaflows as there are masks; one of them is exact, so that "
+            "every cache by signature has to tell all microflows apart and none helps: what does walking masks "
+            "cost?")
 RULE = "output"
 DAEMONS_ONLY = True
 PLOT = "lines"

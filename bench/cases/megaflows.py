@@ -4,10 +4,10 @@ from bench.lib import datapath, measure
 
 TITLE = "Many megaflows, many masks"
 GROUP = "Forwarding"
-QUESTION = ("How many frames per second, when they are spread over 1,000 megaflows (exact 5-tuples) with 20 masks, "
-            "and when a million microflows share 16 megaflows of 16 masks, and a 17th, exact one, makes every "
-            "cache by packet signature tell them all apart, so that none helps and half of the masks are tried for "
-            "each packet?")
+QUESTION = ("How many frames per second, when they are spread over 1,000 megaflows (exact 5-tuples) with 20 "
+            "masks, and when a million microflows share 16 megaflows of 16 masks, and a 17th, exact one, makes "
+            "every cache by packet signature tell them all apart, so that none helps and half of the masks are "
+            "tried for each packet?")
 RULE = "output"
 DAEMONS_ONLY = True
 ROWS = {

@@ -4,9 +4,9 @@ from bench.lib import measure
 
 TITLE = "PVP: through a machine behind taps"
 GROUP = "SIGCOMM 2021: the dataplane ten years later"
-QUESTION = ("Frames come from the wire, go through the switch to a tap, are copied to another tap by a process that "
-            "stands for a virtual machine (one read and one write each, which limits every switch), and go through "
-            "the switch to the sink. (P2P is the first table of \"Forwarding\".)")
+QUESTION = ("Frames come from the wire, go through the switch to a tap, are copied to another tap by a process "
+            "that stands for a virtual machine (one read and one write each, which limits every switch), and go "
+            "through the switch to the sink. (P2P is the first table of \"Forwarding\".)")
 RULE = "output"
 ROWS = {row: forward.ROWS[row] for row in ("1", "1k")}
 

@@ -4,8 +4,8 @@ from bench.lib import measure
 
 TITLE = "Without loss"
 GROUP = "Forwarding"
-QUESTION = ("What is the most that comes through while the generator sends all it can, and the most that can be sent "
-            "so that next to nothing is lost (RFC 2544, a binary search; the threshold is --loss)?")
+QUESTION = ("What is the most that comes through while the generator sends all it can, and the most that can be "
+            "sent so that next to nothing is lost (RFC 2544, a binary search; the threshold is --loss)?")
 RULE = "output"
 QUICK = True
 ROWS = {

@@ -3,8 +3,8 @@ from bench.lib import iperf, world
 
 TITLE = "TCP between two hosts"
 GROUP = "SIGCOMM 2021: the dataplane ten years later"
-QUESTION = ("What throughput has one TCP stream between two network namespaces behind the switch, with iperf3? The "
-            "hosts leave segmentation and checksums to their devices where the switch can live with that.")
+QUESTION = ("What throughput has one TCP stream between two network namespaces behind the switch, with iperf3? "
+            "The hosts leave segmentation and checksums to their devices where the switch can live with that.")
 RULE = "normal"
 SOCKETS = True
 QUICK = True

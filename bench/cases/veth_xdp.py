@@ -7,9 +7,10 @@ QUESTION = ("The switch forwards to a veth, in whose container an XDP program dr
             "(through the switch, to the generator's namespace), or redirects them to another veth: native and "
             "generic XDP there, one flow and a hundred. How many frames per second get to their end?")
 RULE = "output"
-ROWS = {f"{verdict}{mode}{flows}": {"title": f"{verdict}{mode.replace('-', ', ')}, {flows[1:]} flow{'s' * (flows != '-1')}",
-                                    "unit": "Mpps", "better": "more"}
-        for flows in ("-1", "-100") for mode in ("", "-generic") for verdict in ("drop", "tx", "redirect")}
+ROWS = {f"{verdict}{mode}-{flows}": {
+            "title": f"{verdict}{mode.replace('-', ', ')}, {flows} flow{'s' * (flows > 1)}",
+            "unit": "Mpps", "better": "more"}
+        for flows in (1, 100) for mode in ("", "-generic") for verdict in ("drop", "tx", "redirect")}
 
 
 def run(w, peer, settings):

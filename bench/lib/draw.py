@@ -56,7 +56,7 @@ def _bars(results, case, peers):
     """A panel for each row: they may have different units and scales."""
     plt = _matplotlib()
     rows = results["cases"][case]["rows"]
-    columns = min(3, len(rows))
+    columns = 2 if len(rows) == 4 else min(3, len(rows))
     lines = -(-len(rows) // columns)
     figure, grid = plt.subplots(lines, columns, squeeze=False, sharey=True,
                                 figsize=(2.4 + 2.9 * columns, lines * (0.7 + 0.27 * len(peers))))
@@ -118,6 +118,9 @@ def _lines(results, case, peers):
                 x, low, middle, high = zip(*points)
                 axes.plot(x, middle, color=colour, marker=mark, markersize=5, linewidth=1.6,
                           label=results["peers"][peer]["title"])
+                hollow = [(i, value) for i, _, value, _ in points if summary.lost(results, case, peer, names[i])]
+                axes.plot(*(zip(*hollow) if hollow else ((), ())), color=colour, marker=mark, markersize=5, linewidth=0,
+                          markerfacecolor="white")
                 axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         axes.set_xticks(range(len(names)))
         axes.set_xticklabels([rows[row]["title"] for row in names], fontsize=7.5,

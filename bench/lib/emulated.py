@@ -49,7 +49,8 @@ def table(results):
     if "samples" not in inner:
         return []
     rows = [(case, row) for case, about in inner["cases"].items() for row in about["rows"]]
-    lines = [["times openvswitch.ko"] + [f"{inner['cases'][case]['title']}: {inner['cases'][case]['rows'][row]['title']}"
+    titles = inner["cases"]
+    lines = [["times openvswitch.ko"] + [f"{titles[case]['title']}: {titles[case]['rows'][row]['title']}"
                                          for case, row in rows]]
     for peer, about in inner["peers"].items():
         cells = [summary.ratio(inner, case, peer, row, "kernel-module") for case, row in rows]

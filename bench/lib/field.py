@@ -8,9 +8,9 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 REFERENCE = "stock-afxdp"                   # Whom ratios compare with.
 
 # How they are shown; files that are not named here come after these.
-CASE_ORDER = ["forward", "plain", "rfc2544", "match", "megaflows", "set_fields", "push_vlan", "pop_vlan", "ip6", "normal",
-              "latency", "upcalls", "offload", "ebpf", "gre", "rxdrop", "l2fwd", "veth_xdp", "cpu_cost", "pvp", "pcp",
-              "tcp", "microflows", "megaflow_scale", "masks", "cores", "churn", "flows", "idle", "program"]
+CASE_ORDER = ["forward", "plain", "rfc2544", "match", "megaflows", "set_fields", "push_vlan", "pop_vlan", "ip6",
+              "normal", "latency", "upcalls", "offload", "ebpf", "gre", "rxdrop", "l2fwd", "veth_xdp", "cpu_cost",
+              "pvp", "pcp", "tcp", "microflows", "megaflow_scale", "masks", "cores", "churn", "flows", "idle", "program"]
 PEER_ORDER = ["alone", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-engine", "ours-engine-free",
               "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
 QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "stock-afxdp", "dpdk-afxdp", "bridge"]

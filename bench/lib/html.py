@@ -12,7 +12,8 @@ h3 { margin-top: 2.2rem; } p { max-width: 50rem; } .says { font-weight: 600; }
 svg { max-width: 100%; height: auto; } nav a { margin-right: 1rem; }
 table { border-collapse: collapse; font-size: 13px; margin: .6rem 0; } .wide { overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid #e7e5e4; vertical-align: top;
-         font-variant-numeric: tabular-nums; }
+         font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.quiet, .why td { white-space: normal; }
 th { border-bottom: 1px solid #78716c; } .quiet, details { color: #57534e; font-size: 13px; }
 tr.ours td { background: #fff7ed; }
 """

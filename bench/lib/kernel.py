@@ -6,7 +6,7 @@ import platform
 
 class KernelPeer:
     name = title = None
-    role = "switch"                         # "ours", "switch", "part" (of ours), or "baseline": no switch to choose.
+    role = "switch"                         # "ours", "switch", "part" (of ours), "baseline": no switch to choose.
     by_default = True
     sockets = False                         # Whether the case has applications behind the ports; set by lib/worker.py.
     sockets_only = False

@@ -6,7 +6,8 @@ import platform
 
 
 def describe():
-    return {"cpu": _field("/proc/cpuinfo", "model name"), "cores": os.cpu_count(), "mhz": float(_field("/proc/cpuinfo", "cpu MHz") or 0),
+    return {"cpu": _field("/proc/cpuinfo", "model name"), "cores": os.cpu_count(),
+            "mhz": float(_field("/proc/cpuinfo", "cpu MHz") or 0),
             "memory_mb": int(_field("/proc/meminfo", "MemTotal").split()[0]) // 1024,
             "kernel": f"{platform.system()} {platform.release()}", "system": _os_name(),
             "virtual": "hypervisor" in _field("/proc/cpuinfo", "flags").split(),

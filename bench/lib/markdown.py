@@ -16,12 +16,12 @@ def _head(results, source):
     on = results["machine"]
     yield "# Benchmarks"
     yield ""
-    yield (f"Made by `bench/report --markdown {source}`; nobody edits it by hand. `make bench` measures the same on your "
-           "machine and draws it.")
+    yield (f"Made by `bench/report --markdown {source}`; nobody edits it by hand. `make bench` measures the same on "
+           "your machine and draws it.")
     yield ""
     yield (f"Measured {results['started']} to {results['ended']} on {on['cpu']}, {on['cores']} cores"
-           f"{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}. A cell is the median of "
-           f"the rounds, [quartiles], and x, the ratio to "
+           f"{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}. A cell is the median "
+           f"of the rounds, [quartiles], and x, the ratio to "
            f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round. Absolute "
            "numbers are this machine's; compare ratios.")
 
@@ -72,7 +72,8 @@ def _failures(results):
 
 
 def _conditions(results):
-    yield from ("", "## Under what conditions", "", *targets.markdown_table([["", ""], *summary.conditions(results)]), "")
+    conditions = targets.markdown_table([["", ""], *summary.conditions(results)])
+    yield from ("", "## Under what conditions", "", *conditions, "")
     yield from targets.markdown_table([["switch", "version"]] + [[about["title"], about["version"]]
                                                                  for about in results["peers"].values()
                                                                  if "version" in about])

@@ -5,21 +5,21 @@ from bench.lib import field, summary
 
 OURS = ("ours", "ours-xdp")
 
-# What a newcomer asks: (case, row, in words).
+# What a newcomer asks: (case, row, above the bars, in a sentence after "N times").
 GAINS = [
-    ("forward", "1k", "Small packets forwarded per second, 1,000 flows"),
-    ("normal", "1k", "The same as a learning switch"),
-    ("tcp", "rate", "TCP between two containers, one stream"),
-    ("latency", "p50", "Round trip of a request, median (shorter is better)"),
-    ("upcalls", "rate", "New flows set up per second"),
-    ("rfc2544", "lossless-1", "Small packets per second without loss"),
+    ("forward", "1k", "Small packets forwarded per second, 1,000 flows", "the small packets per second"),
+    ("rfc2544", "lossless-1", "Small packets forwarded per second without loss", "the small packets without loss"),
+    ("normal", "1k", "Small packets forwarded per second as a learning switch", "the packets as a learning switch"),
+    ("upcalls", "rate", "New flows set up per second", "the new flows per second"),
+    ("tcp", "rate", "TCP between two containers, one stream", "the TCP throughput between containers"),
+    ("latency", "p50", "Shortness of a request's round trip, median", "the speed of answers"),
 ]
 
 
 def gains(results):
     """[(what, [(peer, title, times, low, high)])] for switches that one can choose; 1 is the reference."""
     found = []
-    for case, row, what in GAINS:
+    for case, row, what, _ in GAINS:
         group = []
         for peer, about in results["peers"].items():
             if about["role"] in ("ours", "switch") and case in results["cases"]:
@@ -44,12 +44,15 @@ def better(results, case, peer, row, reference=field.REFERENCE):
 
 
 def gains_sentence(results):
-    best = [(what, group) for what, group in gains(results) for peer, *_ in group[:1] if peer in OURS]
-    every = gains(results)
-    shown = [f"{summary.number(bar[2])} times in “{what[0].lower()}{what[1:]}”" for what, group in every
-             for bar in group if bar[0] == "ours"]
-    return (f"OVS-XDP against stock Open vSwitch with AF_XDP ports: {', '.join(shown)}. Of these {len(every)} questions "
-            f"it answers {len(best)} best of all switches measured." if shown else "")
+    """The same in words."""
+    groups = dict(gains(results))
+    shown = [f"{summary.number(times)} times {words}" for _, _, what, words in GAINS if what in groups
+             for peer, _, times, *_ in groups[what] if peer == "ours"]
+    if not shown:
+        return ""
+    best = sum(group[0][0] in OURS for group in groups.values())
+    return (f"OVS-XDP has, of what stock Open vSwitch has with AF_XDP ports, {', '.join(shown)}. It is the best of "
+            f"the switches measured in {best} of these {len(groups)}.")
 
 
 def sentence(results, case):
@@ -68,7 +71,7 @@ def _about_ours(results, case, row, ours):
     who = results["peers"][ours]["title"]
     parts = []
     rivals = [(times[1], peer) for peer, info in results["peers"].items() if info["role"] == "switch"
-              and (times := better(results, case, ours, row, peer))]
+              and not summary.lost(results, case, peer, row) and (times := better(results, case, ours, row, peer))]
     if rivals:
         times, peer = min(rivals)
         parts.append(f"{summary.number(times)} times as good as the best other switch "
@@ -77,6 +80,8 @@ def _about_ours(results, case, row, ours):
         share = better(results, case, ours, row, peer)
         if share:
             parts.append(f"{share[1]:.0%} of the {results['peers'][peer]['title']}")
+    if any(summary.lost(results, case, peer, row) for peer in results["peers"]) and not rivals:
+        parts.insert(0, "every other switch loses packets")
     unit = field.UNITS.get(about["unit"], 1)
     middle = summary.quartiles(list(summary.values(results, case, ours, row).values()))[1] / unit
     said = f"{about['title']}: {who} has {summary.number(middle)} {about['unit']}"
@@ -100,8 +105,7 @@ def behind(results):
 def _against_ours(results, case, row, peer):
     """How many times as good as ours 'peer' is, with the better one of our hooks for sockets; None if it lost packets
     where they were to be carried at a given rate."""
-    lost = list(summary.values(results, case, peer, row, "lost").values())
-    if lost and summary.quartiles(lost)[1] > 0.01:
+    if summary.lost(results, case, peer, row):
         return None
     found = [times for ours in OURS if ours in results["peers"]
              and (times := better(results, case, peer, row, ours))]

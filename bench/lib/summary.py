@@ -85,10 +85,15 @@ def _cell(results, case, peer, row):
     compared = ratio(results, case, peer, row)
     if compared:
         text += f" x{number(compared[1])}"
-    lost = list(values(results, case, peer, row, "lost").values())
-    if lost and quartiles(lost)[1] > 0.01:
-        text += f" (lost {quartiles(lost)[1]:.0%})"
-    return text
+    share = lost(results, case, peer, row)
+    return f"{text} (lost {share:.0%})" if share else text
+
+
+def lost(results, case, peer, row):
+    """The share of packets that was lost where they came at a given rate, if it is worth saying, or 0."""
+    samples = list(values(results, case, peer, row, "lost").values())
+    share = quartiles(samples)[1] if samples else 0
+    return share if share > 0.02 else 0
 
 
 def conditions(results):
@@ -99,7 +104,8 @@ def conditions(results):
     yield "rounds", f"{' or '.join(map(str, rounds))} (every other one backwards), interleaved"
     yield "a measurement", f"{settings['seconds']:g} s after {max(0.3, settings['seconds'] / 4):g} s of warming up"
     yield "loss allowed in rates without loss", f"{settings.get('loss', 0):.2%}"
-    yield "machine", f"{on['cpu']}, {on['cores']} cores, {on['memory_mb']} MB, virtual: {'yes' if on['virtual'] else 'no'}"
+    yield "machine", (f"{on['cpu']}, {on['cores']} cores, {on['memory_mb']} MB, "
+                      f"virtual: {'yes' if on['virtual'] else 'no'}")
     yield "system", f"{on['system']}, {on['kernel']}"
     yield "load before", f"{on['load_before']:.2f}"
     if settings["nice"]:

@@ -72,8 +72,8 @@ def measure_apart(case, peer, settings, limit=180):
 
 
 def end(child):
-    """Ends 'unshare' and all processes of its namespaces: the first one is killed, and with it the others, for which it
-    waits.  So nothing is left when this returns, also if 'unshare' had only just been started."""
+    """Ends 'unshare' and all processes of its namespaces: the first one is killed, and with it the others, for which
+    it waits.  So nothing is left when this returns, also if 'unshare' had only just been started."""
     first = None
     give_up = time.monotonic() + 5
     while first is None and child.poll() is None and time.monotonic() < give_up:

@@ -25,9 +25,10 @@ class Peer(ovs.OvsPeer):
         """With the commit, where it is built from a repository."""
         top = pathlib.Path(__file__).resolve().parent.parent.parent
         try:
-            return f"{super().version()}, commit {world.command('git', '-C', str(top), 'rev-parse', '--short', 'HEAD').strip()}"
+            commit = world.command("git", "-C", str(top), "rev-parse", "--short", "HEAD").strip()
         except world.Failed:
             return super().version()
+        return f"{super().version()}, commit {commit}"
 
     def interface(self, port):
         hook = self.hook or ("auto" if self.sockets else "xdp")

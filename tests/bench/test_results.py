@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From samples to tables, pages and comparisons, on results that are made up: nothing is measured here."""
 import copy
+import json
 import pathlib
 import sys
 
@@ -183,3 +184,10 @@ def test_every_case_and_peer_says_what_it_is():
     for name, peer in field.peers().items():
         assert peer.title and peer.role in ("ours", "part", "switch", "baseline"), name
     assert set(field.CASE_ORDER) == set(field.cases()) and set(field.PEER_ORDER) == set(field.peers())
+
+
+def test_documentation_is_made_of_kept_results():
+    page = (TOP / "docs/benchmarks.md").read_text(encoding="utf-8")
+    source = page.split("--markdown ")[1].split("`")[0]
+    kept = json.loads((TOP / source).read_text(encoding="utf-8"))
+    assert page == markdown.page(kept, source), f"run: bench/report --markdown {source} > docs/benchmarks.md"

@@ -15,8 +15,9 @@ MARK = "OXDP_TEST_OF_BENCH"
 
 
 def run(*args):
-    environment = {name: value for name, value in os.environ.items() if name not in ("CASES", "PEERS", "ROUNDS", "QUICK")}
-    return subprocess.run([*RUN, *args], capture_output=True, text=True, check=False, env=environment, timeout=60)
+    ours = ("CASES", "PEERS", "ROUNDS", "SECONDS", "LOSS", "QUICK")
+    return subprocess.run([*RUN, *args], capture_output=True, text=True, check=False, timeout=60,
+                          env={name: value for name, value in os.environ.items() if name not in ours})
 
 
 @pytest.mark.parametrize("args, said", [
