@@ -8,7 +8,8 @@ from bench.lib import field, summary
 
 # One colour and mark per switch, told apart also without colours.
 STYLES = {
-    "ours": ("#c2410c", "o"), "ours-xdp": ("#f59e0b", "D"), "ours-engine": ("#fdba74", "s"),
+    "ours": ("#c2410c", "o"), "ours-xdp": ("#f59e0b", "D"), "ours-tcx": ("#e11d48", "d"),
+    "ours-engine": ("#fdba74", "s"),
     "ours-engine-free": ("#fed7aa", "s"), "stock-afxdp": ("#1d4ed8", "^"), "stock-packet": ("#93c5fd", "v"),
     "dpdk-afxdp": ("#15803d", "P"), "dpdk-packet": ("#86efac", "p"), "kernel-module": ("#7e22ce", "X"),
     "bridge": ("#0e7490", "h"), "ceiling": ("#a3a3a3", "*"), "l2-xdp": ("#737373", "<"), "minimal": ("#737373", ">"),

@@ -11,9 +11,10 @@ REFERENCE = "stock-afxdp"                   # Whom ratios compare with.
 CASE_ORDER = ["forward", "plain", "rfc2544", "match", "megaflows", "set_fields", "push_vlan", "pop_vlan", "ip6",
               "normal", "latency", "upcalls", "offload", "ebpf", "gre", "rxdrop", "l2fwd", "veth_xdp", "cpu_cost",
               "pvp", "pcp", "tcp", "microflows", "megaflow_scale", "masks", "cores", "churn", "flows", "idle", "program"]
-PEER_ORDER = ["alone", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-engine", "ours-engine-free",
-              "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
-QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "stock-afxdp", "dpdk-afxdp", "bridge"]
+PEER_ORDER = ["alone", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-tcx", "ours-engine",
+              "ours-engine-free", "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
+QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "ours-tcx", "stock-afxdp", "dpdk-afxdp",
+               "bridge"]
 
 # What one of a unit is in base units.
 UNITS = {"Mpps": 1e6, "thousand/s": 1e3, "us": 1e-6, "ms": 1e-3, "ns": 1e-9, "Gb/s": 1e9}

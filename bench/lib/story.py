@@ -3,7 +3,7 @@
 
 from bench.lib import field, summary
 
-OURS = ("ours", "ours-xdp")
+OURS = ("ours", "ours-xdp", "ours-tcx")
 
 # What a newcomer asks: (case, row, above the bars, in a sentence after "N times").
 GAINS = [
