@@ -39,13 +39,33 @@ int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
 
     const struct ifinfomsg *answer = NLMSG_DATA(&reply.header);
     int len = IFLA_PAYLOAD(&reply.header);
-    struct oxdp_link link = { .ifindex = answer->ifi_index, .peer_nsid = -1 };
+    struct oxdp_link link = { .ifindex = answer->ifi_index, .flags = answer->ifi_flags, .peer_nsid = -1 };
 
     for (const struct rtattr *attr = IFLA_RTA(answer); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
         parse_link_attr(attr, &link);
     }
     *ret_link = link;
     return 0;
+}
+
+int oxdp_link_set_promiscuous(const char *ifname, bool on, bool *ret_changed)
+{
+    struct oxdp_nl_request request = { .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK } };
+    struct ifinfomsg info = { .ifi_family = AF_UNSPEC, .ifi_change = IFF_PROMISC };
+    union oxdp_nl_reply reply;
+    struct oxdp_link link;
+    int err = oxdp_link_get(ifname, &link);
+
+    *ret_changed = false;
+    if (err || !(link.flags & IFF_PROMISC) == !on) {
+        return err;
+    }
+    info.ifi_index = link.ifindex;
+    info.ifi_flags = on ? IFF_PROMISC : 0;
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    err = oxdp_nl_transact(NETLINK_ROUTE, &request, RTM_NEWLINK, &reply);
+    *ret_changed = !err;
+    return err;
 }
 
 int oxdp_nsid_get(int ns_fd)
@@ -98,7 +118,7 @@ int oxdp_nl_transact(int protocol, struct oxdp_nl_request *request, uint16_t typ
         return -errno;
     }
     request->header.nlmsg_type = type;
-    request->header.nlmsg_flags = NLM_F_REQUEST;
+    request->header.nlmsg_flags |= NLM_F_REQUEST;
     request->header.nlmsg_seq = 1;
     n = send(fd, request, request->header.nlmsg_len, 0);
     if (n >= 0) {
@@ -114,7 +134,7 @@ int oxdp_nl_transact(int protocol, struct oxdp_nl_request *request, uint16_t typ
     if (!err && reply->header.nlmsg_type == NLMSG_ERROR) {
         const struct nlmsgerr *error = NLMSG_DATA(&reply->header);
 
-        return error->error ? error->error : -EPROTO;
+        return error->error || request->header.nlmsg_flags & NLM_F_ACK ? error->error : -EPROTO;
     }
     return err;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two questions that the library asks rtnetlink. */
+/* What the library asks of rtnetlink. */
 #ifndef OXDP_NETLINK_H
 #define OXDP_NETLINK_H 1
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What RTM_GETLINK says about a device. */
 struct oxdp_link {
     int ifindex;
+    uint32_t flags;             /* IFF_*. */
     char name[16];
     char kind[16];              /* IFLA_INFO_KIND ("veth", "tun" ...), "" for hardware. */
     uint32_t mtu;               /* Bytes. */
@@ -18,6 +20,10 @@ struct oxdp_link {
 
 /* Asks about device 'ifname' in the caller's network namespace.  0, -ENODEV, or another negative errno. */
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link);
+
+/* Makes device 'ifname' receive what is addressed to others, or not.  Other flags are not touched, whoever changes them
+ * meanwhile.  0 or a negative errno; '*ret_changed' says whether it was otherwise before. */
+int oxdp_link_set_promiscuous(const char *ifname, bool on, bool *ret_changed);
 
 /* The number that the caller's network namespace has for the one open as 'ns_fd' (RTM_GETNSID); -ENOENT if
  * none. */

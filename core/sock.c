@@ -301,6 +301,15 @@ static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_
     }
 }
 
+/* net/xdp/xsk.c, xsk_notifier: ENETDOWN. */
+bool oxdp_sock_alive(const struct oxdp_sock *sock)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    return getsockopt(sock->fd, SOL_SOCKET, SO_ERROR, &error, &len) || error != ENETDOWN;
+}
+
 int oxdp_sock_fd(const struct oxdp_sock *sock)
 {
     return sock->fd;

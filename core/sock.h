@@ -50,6 +50,10 @@ void oxdp_sock_close(struct oxdp_sock *sock);
 /* The same, in the background.  Opening another socket of the same device and destroying the UMEM wait for it. */
 void oxdp_sock_close_later(struct oxdp_sock *sock);
 
+/* Whether the device has not been unregistered since 'sock' was opened: a device that was in another network namespace
+ * for a moment comes back under its old number, but without its sockets. */
+bool oxdp_sock_alive(const struct oxdp_sock *sock);
+
 /* File descriptor: for epoll (readable: frames wait) and for the XSKMAP. */
 int oxdp_sock_fd(const struct oxdp_sock *sock);
 

@@ -120,7 +120,8 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
 
     /* Changing flags makes the bridge look at its ports again, so not before
      * the port has proved to work: else it would be tried for ever. */
-    error = netdev_turn_flags_on(netdev, NETDEV_PROMISC, &port->sf);
+    error = (port->is_device ? dpif_xdp_netdev_set_promiscuous(netdev, true)
+             : netdev_turn_flags_on(netdev, NETDEV_PROMISC, &port->sf));
     if (error) {
         VLOG_ERR("%s: cannot set promiscuous mode (%s)", devname,
                  ovs_strerror(error));

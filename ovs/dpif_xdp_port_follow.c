@@ -15,6 +15,18 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 
+/* Whether the sockets of 'port' have not lost their device. */
+static bool
+is_alive(const struct dpif_xdp_port *port)
+{
+    for (size_t i = 0; i < port->n_rxqs; i++) {
+        if (port->rxqs[i].sock && !oxdp_sock_alive(port->rxqs[i].sock)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Not everything that keeps a port from being opened is heard of when it
  * ends. */
 #define RETRY_MS 5000
@@ -37,7 +49,8 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     port->retry = LLONG_MAX;
 
     ifindex = netdev_get_ifindex(port->netdev);
-    if (ifindex == port->device.ifindex && config.seq == port->config_seq) {
+    if (ifindex == port->device.ifindex && config.seq == port->config_seq
+        && is_alive(port)) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->shaped = config.shaped;
         ovs_rwlock_unlock(&port->tx_rwlock);
@@ -50,8 +63,12 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                   : "device is gone, waiting for it to come back");
         dpif_xdp_port_close(dp, port);
     }
-    if (ifindex > 0 && dpif_xdp_port_open(dp, port)) {
-        port->retry = time_msec() + RETRY_MS;
+    if (ifindex > 0) {
+        if (dpif_xdp_port_open(dp, port)) {
+            port->retry = time_msec() + RETRY_MS;
+        } else {
+            dpif_xdp_netdev_set_promiscuous(port->netdev, true);
+        }
     }
 }
 

@@ -51,6 +51,7 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_fastpath_port_closed(dp, port->port_no);
         ovs_mutex_unlock(&dp->flow_mutex);
         dpif_xdp_netdev_count_stop(port->netdev);
+        dpif_xdp_netdev_set_promiscuous(port->netdev, false);
         oxdp_progs_detach(dp->progs, port->device.ifindex);
     }
     dpif_xdp_threads_remove_port(port);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/netlink.h"
 #include "core/redirect.h"
 #include "link_poll.h"
 #include "netdev-linux-private.h"
@@ -34,6 +35,7 @@ struct netdev_xdp {
     char *mode_in_use;
     char *hook_in_use;
     char *error;
+    bool promiscuous;                   /* Made so by us. */
     bool policed;                       /* Has an ingress_policing_rate. */
     bool polled;                        /* Counted in 'n_polled'. */
 
@@ -116,6 +118,28 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
         netdev_change_seq_changed(netdev_);
     }
     return changed;
+}
+
+int
+dpif_xdp_netdev_set_promiscuous(struct netdev *netdev_, bool on)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    const char *name = netdev_get_name(netdev_);
+    bool ours, changed;
+    int error;
+
+    ovs_mutex_lock(&netdev->mutex);
+    ours = netdev->promiscuous;
+    ovs_mutex_unlock(&netdev->mutex);
+    if (!on && !ours) {
+        return 0;
+    }
+
+    error = -oxdp_link_set_promiscuous(name, on, &changed);
+    ovs_mutex_lock(&netdev->mutex);
+    netdev->promiscuous = on && (ours || changed);
+    ovs_mutex_unlock(&netdev->mutex);
+    return error;
 }
 
 char *

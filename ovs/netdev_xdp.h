@@ -60,6 +60,12 @@ bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
  * caller frees it. */
 char *dpif_xdp_netdev_get_error(const struct netdev *);
 
+/* Makes the device of 'netdev', of this class, receive what is addressed to
+ * others, or takes that back if this did it.  Unlike netdev_turn_flags_on(),
+ * which the daemon's end undoes: programs go on after it.  0, or a positive
+ * errno. */
+int dpif_xdp_netdev_set_promiscuous(struct netdev *, bool on);
+
 /* Takes what 'netdev', of this class, received from the program of 'progs'
  * attached to it.  To be called from the main thread: the first after
  * attaching, the second before detaching. */

@@ -182,3 +182,22 @@ def test_statistics_count_the_time_between(network):
         if switch.get("interface", "to-red", "statistics") else 0
     lab.wait_until(lambda: (switch.get("interface", "to-red", "statistics") or {}).get("rx_packets", 0) >= 200,
                    f"200 packets counted, not {received}")
+
+
+def test_devices_stay_promiscuous(network):
+    """A NIC must not begin to filter when the daemon ends, nor when its device is made anew; only with the port."""
+    switch = network.switch
+    switch.expected += ["terminating with signal", "to-green", "No such device"]
+
+    def promiscuous(device):
+        return "PROMISC" in lab.run("ip", "-o", "link", "show", "dev", device)
+    for how in "terminate", "exit":
+        end(switch, how)
+        assert promiscuous("to-green")
+        switch.start()
+        lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
+    lab.run("ip", "link", "del", "to-green")
+    lab.make_veth("to-green", network.green)
+    lab.wait_until(lambda: promiscuous("to-green"), "the new device to be promiscuous")
+    switch.vsctl("del-port", "to-green")
+    assert not promiscuous("to-green")
