@@ -16,6 +16,8 @@ import lab
 import switch as switches
 import wire
 
+HOOK = "xdp"
+
 RED, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02"
 HOOK = "xdp"
 SECONDS = float(os.environ.get("OXDP_LONG", 4))

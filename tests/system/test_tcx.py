@@ -130,3 +130,31 @@ def test_changing_the_hook_moves_flows(tcx):
                 red.send(frame)
                 return flow_counts(switch, f"dp:{name}", "udp")[2]
             lab.wait_until(runs, f"the flow at {name}")
+
+
+def test_known_flows_outlive_the_daemon(tcx):
+    switch = tcx.switch
+    switch.flows("br0", "actions=normal")
+    traffic.ping(tcx.red, "10.0.0.2")
+    lab.wait_until(lambda: flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2], "flows at tcx")
+    tcx.red.run("ip", "neighbour", "replace", "10.0.0.2", "lladdr", lab.mac_of(tcx.green), "dev", "eth0")
+    tcx.green.run("ip", "neighbour", "replace", "10.0.0.1", "lladdr", lab.mac_of(tcx.red), "dev", "eth0")
+    switch.crash()
+    traffic.ping(tcx.red, "10.0.0.2")
+    switch.start()
+
+    def runs():
+        """The program of the daemon before may still be there for a moment."""
+        traffic.wait_for_ping(tcx.red, "10.0.0.2")
+        return flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2]
+    lab.wait_until(runs, "flows at tcx again")
+    traffic.tcp(tcx.red, tcx.green, "10.0.0.2")
+
+
+def test_leaves_nothing(tcx):
+    """Without ports and bridge there is no upcall pair, no program, no change to a container."""
+    traffic.ping(tcx.red, "10.0.0.2")
+    assert "ovs-xdp-up" in lab.run("ip", "link")
+    tcx.switch.vsctl("del-br", "br0")
+    lab.wait_until(lambda: "ovs-xdp-up" not in lab.run("ip", "link"), "the pair is gone")
+    assert features(tcx.red)["tx-checksumming"] == "on"
