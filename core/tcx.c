@@ -165,10 +165,13 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, enum oxd
     if (at->tcx_fd != -EINVAL) {
         return at->tcx_fd;
     }
+    /* That there is a clsact already is nothing to complain about, as libbpf does. */
+    oxdp_libbpf_listen();
     err = bpf_tc_hook_create(&hook);
     if (!err || err == -EEXIST) {
         err = bpf_tc_attach(&hook, &filter);
     }
+    oxdp_libbpf_heard();
     at->clsact = err ? 0 : hook.attach_point;
     return err;
 }
@@ -194,7 +197,9 @@ void oxdp_tcx_detach_filter(const struct oxdp_attachment *at)
     LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = at->clsact);
     LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
 
-    bpf_tc_detach(&hook, &filter);
+    oxdp_libbpf_listen();
+    bpf_tc_detach(&hook, &filter);      /* The device may be gone. */
+    oxdp_libbpf_heard();
 }
 
 /* A pair of these names that a dead process left is ours. */
