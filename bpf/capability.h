@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What this object's program can do, for core/capability.h to read before load.  A trimmed program defines
- * DP_KEY_GROUPS_HERE and DP_OPS_HERE, bits of dp/capability.h, before it includes this. */
+ * DP_KEY_GROUPS_HERE and DP_OPS_HERE, bits of dp/capability.h, before it includes its seam. */
 #ifndef BPF_CAPABILITY_H
 #define BPF_CAPABILITY_H 1
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "dp/capability.h"
+#include "dp/omit.h"
+#include "dp/table.h"
 
-#ifndef DP_KEY_GROUPS_HERE
-#define DP_KEY_GROUPS_HERE DP_CAPABILITY_ALL_KEYS
-#endif
 #ifndef DP_OPS_HERE
 #define DP_OPS_HERE DP_CAPABILITY_ALL_OPS
 #endif

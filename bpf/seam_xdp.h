@@ -8,7 +8,14 @@
 
 #include "bpf/tables.h"
 
-DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->data_end - ctx->data; }
+/* A difference of pointers has 64 bits for the verifier. */
+DP_INLINE __u32 dp_len(struct dp_ctx *ctx)
+{
+    __u64 len = (long) ctx->data_end - (long) ctx->data;
+
+    DP_OPAQUE(len);
+    return len;
+}
 
 DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
 {

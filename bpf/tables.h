@@ -7,7 +7,16 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/capability.h"
+#include "dp/omit.h"
 #include "dp/table.h"
+
+const volatile struct dp_omit dp_omit SEC(".rodata.omit") = {
+    .parts = DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE),
+    .ops = ~(__u64) (DP_OPS_HERE),
+};
+
+DP_INLINE const volatile struct dp_omit *dp_omitted(struct dp_ctx *ctx) { return &dp_omit; }
 
 struct dp_head dp_head SEC(".data.dp_head");
 struct dp_mask dp_masks[DP_MAX_MASKS + 1] SEC(".data.dp_masks");

@@ -12,10 +12,6 @@
  *     dst src [VLAN tag] UPCALL_ETH_TYPE pad record | type payload ...
  *
  * The tag stands there if it stood beside the packet: the pair's device puts it into the frame. */
-#include "bpf/seam_tcx.h"
-#include "dp/pipeline.h"
-
-#include <linux/pkt_cls.h>
 
 /* Labels and truncation would spoil what is segmented later, SCTP's checksum and neighbour options may be anyone's
  * guess until then, meters are the engine's. */
@@ -23,7 +19,12 @@
 #define DP_OPS_HERE (DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(SET_MPLS)  \
                                                | OP_BIT(SET_SCTP) | OP_BIT(SET_ND_EXT) | OP_BIT(TRUNC)  \
                                                | OP_BIT(METER)) | DP_CAPABILITY_COPIES)
-#include "bpf/capability.h"
+
+#include "bpf/seam_tcx.h"
+#include "dp/pipeline.h"
+
+#include <linux/pkt_cls.h>
+
 #include "bpf/port.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -69,38 +70,38 @@ int oxdp_tcx(struct __sk_buff *ctx)
 {
     const struct bpf_port *port = port_lookup(ctx->ifindex);
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
-    struct dp_run run;
+    struct dp_run *run = run_here();
 
-    if (!port) {
+    if (!port || !run) {
         return TCX_NEXT;
     }
     if (!fast_path) {
-        run_off(&run);
-        return hand_up(ctx, port, &run, length);
+        run_off(run);
+        return hand_up(ctx, port, run, length);
     }
     if (ctx->len > MAX_IP_LEN) {
         /* The length in its IP header is 0 (BIG TCP), that in the headers of its segments will not be. */
-        run_off(&run);
-        run.reason = DP_REASON_PARSE;
-        return hand_up(ctx, port, &run, length);
+        run_off(run);
+        run->reason = DP_REASON_PARSE;
+        return hand_up(ctx, port, run, length);
     }
     ctx->DP_MISSED = 0;
     ctx->DP_LOST = 0;
-    run.local_stack = 0;
+    run->local_stack = 0;
 
-    enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, &run);
+    enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, run);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
         count_lost(port->counter_slot, ctx->DP_LOST);
     }
     switch (verdict) {
     case DP_VERDICT_OUTPUT:
-        return output(ctx, port, &run, length);
+        return output(ctx, port, run, length);
     case DP_VERDICT_DROP:
-        count_run(port->counter_slot, DP_COUNTER_DROPPED, &run, length);
+        count_run(port->counter_slot, DP_COUNTER_DROPPED, run, length);
         return TC_ACT_SHOT;
     default:
-        return hand_up(ctx, port, &run, length);
+        return hand_up(ctx, port, run, length);
     }
 }
 

@@ -4,7 +4,6 @@
 #include "bpf/seam_xdp.h"
 #include "dp/pipeline.h"
 
-#include "bpf/capability.h"
 #include "bpf/port.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -34,32 +33,32 @@ int oxdp_xdp(struct xdp_md *ctx)
 {
     const struct bpf_port *port = port_lookup(ctx->ingress_ifindex);
     __u32 length = ctx->data_end - ctx->data;
-    struct dp_run run;
+    struct dp_run *run = run_here();
 
-    if (!port) {
+    if (!port || !run) {
         count(BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
         return XDP_PASS;
     }
     if (!fast_path) {
-        run_off(&run);
-        return hand_up(ctx, port, &run, length);
+        run_off(run);
+        return hand_up(ctx, port, run, length);
     }
-    run.local_stack = port->local_stack;
-    switch (dp_pipeline(ctx, port->port_no, &run)) {
+    run->local_stack = port->local_stack;
+    switch (dp_pipeline(ctx, port->port_no, run)) {
     case DP_VERDICT_OUTPUT:
-        return output(ctx, port, &run, length);
+        return output(ctx, port, run, length);
     case DP_VERDICT_DROP:
-        count_run(port->counter_slot, DP_COUNTER_DROPPED, &run, length);
+        count_run(port->counter_slot, DP_COUNTER_DROPPED, run, length);
         return XDP_DROP;
     default:
-        return hand_up(ctx, port, &run, length);
+        return hand_up(ctx, port, run, length);
     }
 }
 
 static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 length)
 {
-    if (run->frame.cut) {
+    if (!(dp_omitted(ctx)->parts & DP_PART_OPS) && run->frame.cut) {
         dp_cut_tail(ctx, run->frame.cut);
     }
 

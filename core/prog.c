@@ -36,7 +36,11 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
                   err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
                   heard[0] ? "; libbpf says: " : "", heard);
     } else {
-        err = oxdp_program_load(progs, &progs->prog_fd, &progs->capability, ret_error);
+        err = oxdp_program_load(progs, &(struct dp_omit) { .parts = 0 }, &progs->prog_fd, &progs->capability,
+                                ret_error);
+    }
+    if (!err && oxdp_special_start(progs)) {
+        err = oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs");
     }
     if (err) {
         oxdp_progs_unload(progs);
@@ -54,6 +58,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     if (!progs) {
         return;
     }
+    oxdp_special_stop(progs);
     for (uint32_t i = 0; progs->attachments && i < progs->max_ports; i++) {
         if (progs->attachments[i].ifindex) {
             oxdp_progs_detach(progs, progs->attachments[i].ifindex);
@@ -92,7 +97,7 @@ int oxdp_progs_get_info(const struct oxdp_progs *progs, struct oxdp_prog_info *r
 {
     struct bpf_prog_info info = { 0 };
     uint32_t len = sizeof info;
-    int err = bpf_obj_get_info_by_fd(progs->prog_fd, &info, &len);
+    int err = bpf_obj_get_info_by_fd(oxdp_special_prog(progs), &info, &len);
 
     if (!err) {
         memcpy(ret_info->name, info.name, sizeof ret_info->name);
@@ -106,6 +111,7 @@ int oxdp_progs_get_info(const struct oxdp_progs *progs, struct oxdp_prog_info *r
 static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *config)
 {
     progs->prog_fd = -1;
+    progs->special.prog_fd = -1;
     progs->max_ports = config->max_ports;
     progs->max_sockets = config->max_sockets;
     progs->n_cpus = libbpf_num_possible_cpus();

@@ -11,8 +11,10 @@
 #include <stdint.h>
 
 #include "dp/counter.h"
+#include "dp/omit.h"
 
 struct dp_capability;
+struct oxdp_flow;
 struct oxdp_progs;
 struct oxdp_table;
 
@@ -63,6 +65,20 @@ void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex);
  * can do. */
 struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
 const struct dp_capability *oxdp_progs_capability(const struct oxdp_progs *progs);
+
+/* The program that runs is one without what no flow needs, once flows have come to rest.  All programs stay right
+ * whatever flows there are; but a flow that needs more than what runs would be handed up.  So this comes before
+ * oxdp_table_insert() and, if necessary, puts a complete program everywhere. */
+void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow);
+
+/* To be called about once a second: may have a program specialised, in a thread of its own. */
+void oxdp_progs_tick(struct oxdp_progs *progs);
+
+/* Specialises now, and waits.  0; -EAGAIN if flows need more meanwhile; or why the program does not load. */
+int oxdp_progs_specialise(struct oxdp_progs *progs);
+
+/* What the program that runs omits. */
+struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 
 /* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; 0: no
  * more. Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno. */

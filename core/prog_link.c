@@ -42,6 +42,7 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs, int *ret_error)
     uint32_t n = 0;
 
     *ret_error = 0;
+    oxdp_special_begin_attach(progs, false);
     for (uint32_t i = 0; !progs->taken_over && i < progs->max_ports; i++) {
         if (progs->attachments[i].old_program) {
             int err = exchange(progs, &progs->attachments[i]);
@@ -51,6 +52,7 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs, int *ret_error)
         }
     }
     progs->taken_over = true;
+    oxdp_special_end_attach(progs);
     oxdp_pins_forget_old(progs->pins);
     return n;
 }
@@ -78,7 +80,7 @@ static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = at->native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
-    int fd = bpf_link_create(progs->prog_fd, at->ifindex, BPF_XDP, &opts);
+    int fd = bpf_link_create(oxdp_special_prog(progs), at->ifindex, BPF_XDP, &opts);
     char name[32];
 
     if (fd < 0) {
@@ -94,7 +96,7 @@ static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
 static int exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     at->old_program = false;
-    if (!bpf_link_update(at->link_fd, progs->prog_fd, NULL)) {
+    if (!bpf_link_update(at->link_fd, oxdp_special_prog(progs), NULL)) {
         return 0;
     }
     oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);

@@ -12,17 +12,19 @@
 #include "bpf/xdp.skel.h"
 #include "core/capability.h"
 
-static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, struct dp_capability *ret_capability,
-                char **ret_error);
+static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, const struct dp_omit *omit,
+                struct dp_capability *ret_capability, char **ret_error);
 static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
+static __thread bool listening;
 static __thread char last_warning[512];
-static __thread libbpf_print_fn_t old_print;
+static libbpf_print_fn_t others;        /* What this process has libbpf call for threads that do not listen. */
 
-int oxdp_program_load(const struct oxdp_progs *progs, int *ret_fd, struct dp_capability *ret_capability,
-                      char **ret_error)
+int oxdp_program_load(const struct oxdp_progs *progs, const struct dp_omit *omit, int *ret_fd,
+                      struct dp_capability *ret_capability, char **ret_error)
 {
+    struct dp_capability capability;
     struct xdp_bpf *skel;
     char *refusal = NULL;
     const char *heard;
@@ -30,7 +32,7 @@ int oxdp_program_load(const struct oxdp_progs *progs, int *ret_fd, struct dp_cap
 
     oxdp_libbpf_listen();
     skel = xdp_bpf__open();
-    err = skel ? load(progs, skel, ret_capability, &refusal) : -errno;
+    err = skel ? load(progs, skel, omit, ret_capability ? ret_capability : &capability, &refusal) : -errno;
     if (!err) {
         fd = fcntl(bpf_program__fd(skel->progs.oxdp_xdp), F_DUPFD_CLOEXEC, 3);
         err = fd < 0 ? -errno : 0;
@@ -50,11 +52,14 @@ int oxdp_program_load(const struct oxdp_progs *progs, int *ret_fd, struct dp_cap
                      heard[0] ? "; libbpf says: " : "", heard);
 }
 
-static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, struct dp_capability *ret_capability,
-                char **ret_error)
+static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, const struct dp_omit *omit,
+                struct dp_capability *ret_capability, char **ret_error)
 {
     int err = oxdp_capability_read(skel->obj, ret_capability, ret_error);
 
+    skel->rodata_omit->dp_omit.parts |= omit->parts;
+    skel->rodata_omit->dp_omit.words |= omit->words;
+    skel->rodata_omit->dp_omit.ops |= omit->ops;
     skel->rodata->ports_mask = progs->n_direct - 1;
     skel->rodata->fast_path = progs->table != NULL;
     err = err ? err : oxdp_maps_share(progs, skel->obj, ret_error);
@@ -63,18 +68,26 @@ static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, struct dp_
 
 void oxdp_libbpf_listen(void)
 {
+    libbpf_print_fn_t before = libbpf_set_print(remember_warning);
+
+    if (before != remember_warning) {
+        others = before;
+    }
+    listening = true;
     last_warning[0] = '\0';
-    old_print = libbpf_set_print(remember_warning);
 }
 
 const char *oxdp_libbpf_heard(void)
 {
-    libbpf_set_print(old_print);
+    listening = false;
     return last_warning;
 }
 
 static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
+    if (!listening) {
+        return others ? others(level, format, args) : 0;
+    }
     if (level == LIBBPF_WARN && !last_warning[0]) {
         vsnprintf(last_warning, sizeof last_warning, format, args);
         last_warning[strcspn(last_warning, "\n")] = '\0';

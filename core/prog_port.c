@@ -39,7 +39,9 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
         return err;
     }
     at->native = native;
+    oxdp_special_begin_attach(progs, local_stack);
     err = oxdp_link_attach(progs, at);
+    oxdp_special_end_attach(progs);
     if (err) {
         err = attach_error(ifindex, native, err, ret_error);
         oxdp_attachment_free(progs, at);

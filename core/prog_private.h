@@ -4,9 +4,12 @@
 #ifndef OXDP_PROG_PRIVATE_H
 #define OXDP_PROG_PRIVATE_H 1
 
+#include <pthread.h>
+
 #include "bpf/maps.h"
+#include "core/need.h"
 #include "core/prog.h"
-#include "dp/capability.h"
+#include "dp/omit.h"
 #include "dp/table.h"
 
 struct oxdp_tcx;
@@ -26,9 +29,30 @@ struct oxdp_attachment {
     struct bpf_port port;
 };
 
+/* See core/specialise.c.  Under 'mutex', as is attaching. */
+struct oxdp_special {
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    pthread_cond_t done;
+    pthread_t thread;
+    bool running;
+    bool stop;
+    int prog_fd;                        /* Specialised program; -1: there is none yet. */
+    struct dp_omit omit;                /* What it omits. */
+    bool omitting;                      /* It runs, not the complete one. */
+    bool looking;                       /* The thread looks at flows or loads a program ... */
+    struct oxdp_needs meanwhile;        /* ... and this is what flows that came since then need. */
+    struct oxdp_needs wanted;           /* By flows for which there is no specialised program. */
+    uint32_t quiet;                     /* Ticks since that changed. */
+    uint64_t asked, answered;           /* Times that the thread was asked to specialise. */
+    uint64_t replaced;                  /* Times that programs were. */
+    int error;                          /* Of the last answer. */
+};
+
 struct oxdp_progs {
     struct xdp_bpf *maps;               /* Holds the maps; its own program is not loaded. */
-    int prog_fd;                        /* The XDP program over them. */
+    int prog_fd;                        /* The complete XDP program over them. */
+    struct oxdp_special special;
     struct dp_capability capability;    /* As its object declares it. */
     struct oxdp_pins *pins;             /* NULL: not pinned. */
     char *unpinned;                     /* Why. */
@@ -65,10 +89,19 @@ int oxdp_maps_share(const struct oxdp_progs *progs, struct bpf_object *object, c
 /* Pins all of them.  0 or a negative errno. */
 int oxdp_maps_pin(const struct oxdp_progs *progs);
 
-/* Loads the XDP program over the maps.  0, with a file descriptor and what it can do; or a negative errno with a
- * sentence in '*ret_error'. */
-int oxdp_program_load(const struct oxdp_progs *progs, int *ret_fd, struct dp_capability *ret_capability,
-                      char **ret_error);
+/* Loads the XDP program over the maps, without what 'omit' says.  0, with a file descriptor and what it can do
+ * (unless NULL is passed for that); or a negative errno with a sentence in '*ret_error'.  Any thread. */
+int oxdp_program_load(const struct oxdp_progs *progs, const struct dp_omit *omit, int *ret_fd,
+                      struct dp_capability *ret_capability, char **ret_error);
+
+/* Starts and stops the thread that specialises. */
+int oxdp_special_start(struct oxdp_progs *progs);
+void oxdp_special_stop(struct oxdp_progs *progs);
+
+/* Brackets the making and exchanging of links, whose program between them is oxdp_special_prog(). */
+void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack);
+void oxdp_special_end_attach(struct oxdp_progs *progs);
+int oxdp_special_prog(const struct oxdp_progs *progs);
 
 /* Between these, libbpf's first warning is kept (this thread's; libbpf says why a program does not load only through
  * a callback); the second returns it, "" if there was none, valid until the next call. */

@@ -144,7 +144,8 @@ static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
 {
     uint32_t first = oxdp_buddy_alloc(t->ops, spec->n_ops);
     uint16_t needs = 0;
-    uint16_t growth = 0;
+    uint8_t growth = 0;
+    uint32_t codes = 0;
 
     if (first == OXDP_BUDDY_NONE) {
         return -ENOSPC;
@@ -157,7 +158,8 @@ static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
         growth += op->growth;
         op->needs = needs;
         op->growth = growth;
-        op->n_more = spec->n_ops - 1 - i;
+        codes |= 1u << op->code;
+        op->codes = codes;
     }
     *ret_first = first;
     return 0;

@@ -55,7 +55,7 @@ struct oxdp_flow {
     const union dp_key *mask;
     enum dp_fate fate;
     uint32_t arg;               /* Port or recirc_id. */
-    const struct dp_op *ops;    /* In order; code and arguments: 'n_more', 'needs' and 'growth' of all are set here
+    const struct dp_op *ops;    /* In order; code and arguments: 'needs', 'growth' and 'codes' of all are set here
                                  * from those of each. */
     uint32_t n_ops;
 };

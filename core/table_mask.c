@@ -367,7 +367,7 @@ void oxdp_table_flow_key(const struct oxdp_table *t, uint32_t mask_index, uint32
 
 uint64_t oxdp_table_hash(const struct oxdp_table *t, uint32_t mask_index, const union dp_key *key)
 {
-    return dp_hash_key(t->mem.head, &t->mem.masks[mask_index], key);
+    return dp_hash_key(t->mem.head, &t->mem.masks[mask_index], key, 0);
 }
 
 static uint32_t hash_mask(const union dp_key *mask)
@@ -412,21 +412,27 @@ static bool mask_equals(const struct dp_mask *m, const union dp_key *mask)
 static void fill_mask(struct dp_mask *m, const union dp_key *mask)
 {
     uint32_t n = 0;
-    uint64_t warm = 0;
+    uint32_t words = 0;
 
+    for (int i = 0; i < DP_KEY_WORDS; i++) {
+        words |= mask->w[i] ? DP_WORD(i) : 0;
+    }
+    m->words = words;
     memcpy(m->hot, mask->w, sizeof m->hot);
     memcpy(m->warm, &mask->w[DP_HOT_WORDS], sizeof m->warm);
-    for (int i = 0; i < DP_WARM_WORDS; i++) {
-        warm |= m->warm[i];
-    }
     for (int i = DP_FIRST_COLD; i < DP_KEY_WORDS; i++) {
         if (mask->w[i]) {
             m->cold[n] = mask->w[i];
             m->cold_word[n++] = i;
         }
     }
-    m->uses_warm = warm != 0;
+    m->uses_warm = (words & DP_WARM) != 0;
     __atomic_store_n(&m->n_cold, n, __ATOMIC_RELEASE);
+}
+
+void oxdp_table_mask_key(const struct oxdp_table *t, uint32_t mask_index, union dp_key *ret_words)
+{
+    mask_words(&t->mem.masks[mask_index], ret_words);
 }
 
 /* Readers that meet the union half changed compute a signature that nobody else uses: one slow lookup. */

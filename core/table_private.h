@@ -49,6 +49,9 @@ void oxdp_table_mask_unlink(struct oxdp_table *, uint32_t mask_index, uint32_t f
 /* Frees the masks and regions that reclaiming began with; no reader may hold any. */
 void oxdp_table_masks_reclaim(struct oxdp_table *);
 
+/* The bits of a mask. */
+void oxdp_table_mask_key(const struct oxdp_table *, uint32_t mask_index, union dp_key *ret_words);
+
 /* The masked key of a flow with that mask, and the hash of a key under a mask. */
 void oxdp_table_flow_key(const struct oxdp_table *, uint32_t mask_index, uint32_t flow, union dp_key *ret_key);
 uint64_t oxdp_table_hash(const struct oxdp_table *, uint32_t mask_index, const union dp_key *);

@@ -25,7 +25,7 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
 {
     const struct dp_op *op = dp_ops_at(ctx, first);
 
-    if (!frame || !key || !op || op->needs & ~frame->has) {
+    if (!frame || !key || !op || op->needs & ~frame->has || op->codes & dp_omitted(ctx)->ops) {
         return DP_EXECUTE_BEYOND;
     }
 
@@ -49,82 +49,86 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     if (!frame || !key || !op) {
         return 1;
     }
+
+    /* What the program leaves out does not come here: the check lets the verifier see it, and remove the rest. */
+#define OPERATION(NAME) case DP_OP_##NAME: if (dp_omitted(ctx)->ops >> DP_OP_##NAME & 1) { break; }
     switch (op->code) {
-    case DP_OP_SET_ETH:
+    OPERATION(SET_ETH)
         dp_set_eth(ctx, op);
         break;
-    case DP_OP_PUSH_VLAN:
+    OPERATION(PUSH_VLAN)
         return dp_push_vlan(ctx, frame, op);
-    case DP_OP_POP_VLAN:
+    OPERATION(POP_VLAN)
         return dp_pop_vlan(ctx, frame);
-    case DP_OP_PUSH_MPLS:
+    OPERATION(PUSH_MPLS)
         dp_push_mpls(ctx, frame, op);
         break;
-    case DP_OP_POP_MPLS:
+    OPERATION(POP_MPLS)
         dp_pop_mpls(ctx, frame, op);
         break;
-    case DP_OP_SET_MPLS:
+    OPERATION(SET_MPLS)
         dp_set_mpls(ctx, frame, op);
         break;
-    case DP_OP_SET_IP4:
+    OPERATION(SET_IP4)
         dp_set_ip4(ctx, frame, op);
         break;
-    case DP_OP_SET_IP6:
+    OPERATION(SET_IP6)
         dp_set_ip6(ctx, frame, op);
         break;
-    case DP_OP_SET_IP6_SRC:
+    OPERATION(SET_IP6_SRC)
         dp_set_ip6_address(ctx, frame, op, 8);
         break;
-    case DP_OP_SET_IP6_DST:
+    OPERATION(SET_IP6_DST)
         dp_set_ip6_address(ctx, frame, op, 24);
         break;
-    case DP_OP_SET_TCP:
+    OPERATION(SET_TCP)
         dp_set_tcp(ctx, frame, op);
         break;
-    case DP_OP_SET_UDP:
+    OPERATION(SET_UDP)
         dp_set_udp(ctx, frame, op);
         break;
-    case DP_OP_SET_SCTP:
+    OPERATION(SET_SCTP)
         dp_set_sctp(ctx, frame, op);
         break;
-    case DP_OP_SET_ICMP:
+    OPERATION(SET_ICMP)
         dp_set_icmp(ctx, frame, op);
         break;
-    case DP_OP_SET_ARP:
+    OPERATION(SET_ARP)
         dp_set_arp(ctx, frame, op);
         break;
-    case DP_OP_SET_ND:
+    OPERATION(SET_ND)
         dp_set_nd(ctx, frame, op);
         break;
-    case DP_OP_SET_ND_EXT:
+    OPERATION(SET_ND_EXT)
         dp_set_nd_ext(ctx, frame, op);
         break;
-    case DP_OP_SET_MARK:
+    OPERATION(SET_MARK)
         key->skb_mark = dp_masked32(key->skb_mark, op->u.meta.value, op->u.meta.mask);
         break;
-    case DP_OP_SET_PRIORITY:
+    OPERATION(SET_PRIORITY)
         key->skb_priority = dp_masked32(key->skb_priority, op->u.meta.value, op->u.meta.mask);
         break;
-    case DP_OP_TRUNC:
+    OPERATION(TRUNC)
         frame->cut = frame->len > op->u.max_len ? frame->len - op->u.max_len : 0;
         break;
-    case DP_OP_HASH:
+    OPERATION(HASH)
         key->dp_hash = op->u.hash.alg == DP_HASH_SYM_L4 ? dp_rss_symmetric(key, op->u.hash.basis)
             : dp_rss_l4(key, frame->has, op->u.hash.basis);
         break;
-    case DP_OP_CT_CLEAR:
+    OPERATION(CT_CLEAR)
         key->ct_mark = 0;
         for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
             key->w[i] = 0;
         }
         break;
-    case DP_OP_OUTPUT:
+    OPERATION(OUTPUT)
         dp_output_copies(ctx, key, op);
         break;
-    case DP_OP_METER:
+    OPERATION(METER)
         return dp_meter_drops(ctx, frame, op->u.meter);
     }
     return 0;
+#undef OPERATION
 }
 
 #endif /* dp/action.h */

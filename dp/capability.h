@@ -39,6 +39,6 @@ struct dp_capability {
 /* All operations on plain frames: copies can be made only of packets of the network stack. */
 #define DP_CAPABILITY_COPIES (1ull << DP_OP_OUTPUT)
 #define DP_CAPABILITY_ALL_OPS (((1ull << DP_N_OPS) - 1) & ~DP_CAPABILITY_COPIES)
-_Static_assert(DP_N_OPS <= 64, "capability bits");
+_Static_assert(DP_N_OPS <= 32, "struct dp_op has 32 bits for codes");
 
 #endif /* dp/capability.h */

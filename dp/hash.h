@@ -8,6 +8,7 @@
 #ifndef DP_HASH_H
 #define DP_HASH_H 1
 
+#include "dp/omit.h"
 #include "dp/table.h"
 
 DP_INLINE __u64 dp_hash_word(__u64 word, __u64 number)
@@ -15,23 +16,27 @@ DP_INLINE __u64 dp_hash_word(__u64 word, __u64 number)
     return (word ^ word >> 32) * number;
 }
 
-DP_INLINE __u64 dp_hash_key(const struct dp_head *head, const struct dp_mask *mask, const union dp_key *key)
+/* 'omitted': words that the mask is known not to use, and that '*key' does not have. */
+DP_INLINE __u64 dp_hash_key(const struct dp_head *head, const struct dp_mask *mask, const union dp_key *key,
+                            __u32 omitted)
 {
     __u64 hash = 0;
 
     DP_UNROLL
     for (int i = 0; i < DP_HOT_WORDS; i++) {
-        hash += dp_hash_word(key->w[i] & mask->hot[i], head->hash_key[i]);
+        if (DP_WORD(i) & DP_CORE_WORDS || !(omitted & DP_WORD(i))) {
+            hash += dp_hash_word(key->w[i] & mask->hot[i], head->hash_key[i]);
+        }
     }
 
-    if (mask->uses_warm) {
+    if (~omitted & DP_WARM && mask->uses_warm) {
         DP_UNROLL
         for (int i = 0; i < DP_WARM_WORDS; i++) {
             hash += dp_hash_word(key->w[DP_HOT_WORDS + i] & mask->warm[i], head->hash_key[DP_HOT_WORDS + i]);
         }
     }
 
-    __u32 n_cold = mask->n_cold;
+    __u32 n_cold = ~omitted & DP_COLD ? mask->n_cold : 0;
 
     for (__u32 i = 0; i < DP_COLD_WORDS && i < n_cold; i++) {
         __u32 w = mask->cold_word[i];

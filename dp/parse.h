@@ -7,7 +7,7 @@
 #define DP_PARSE_H 1
 
 #include "dp/frame.h"
-#include "dp/key.h"
+#include "dp/omit.h"
 
 #define DP_MAX_LABELS 8         /* MPLS labels walked to find the layer behind them. */
 #define DP_MAX_EXT_HEADERS 6    /* IPv6 extension headers walked. */
@@ -16,6 +16,7 @@
 enum dp_parse_result {
     DP_PARSED,                  /* Key and frame are complete: what Open vSwitch would have extracted. */
     DP_PARSE_BEYOND,            /* More headers than are walked here, or not even an Ethernet header. */
+    DP_PARSE_OMITTED,           /* Of a protocol that this program leaves out (dp/omit.h). */
 };
 
 /* How the functions below share the work: each writes whole words as soon as it knows them, and passes on in registers
@@ -37,45 +38,72 @@ DP_INLINE int dp_parse_mpls(struct dp_ctx *ctx, struct dp_frame *frame, union dp
 DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 tos_ttl,
                                  __u8 proto, int ip4, __u32 l4, __u32 l4_len, __u32 has);
 
-#define DP_LINK(ETH_TYPE, VLAN) (DP_PART(0, 2, (ETH_TYPE).raw) | DP_PART(2, 4, VLAN))
-#define DP_IP_FIELDS(PROTO, FRAG) (DP_PART(6, 1, PROTO) | DP_PART(7, 1, FRAG))
+#define DP_LINK(ETH_TYPE, VLAN) (DP_BYTES(0, 2, (ETH_TYPE).raw) | DP_BYTES(2, 4, VLAN))
+#define DP_IP_FIELDS(PROTO, FRAG) (DP_BYTES(6, 1, PROTO) | DP_BYTES(7, 1, FRAG))
 
-DP_INLINE void dp_frame_layers(struct dp_frame *frame, __u32 l2_5, __u32 l3, __u32 l4, __u32 l4_len)
+/* Whether anything reads struct dp_frame. */
+DP_INLINE int dp_wants_frame(struct dp_ctx *ctx)
 {
-    dp_store64(&frame->l2_5, DP_PART(0, 2, l2_5) | DP_PART(2, 2, l3) | DP_PART(4, 2, l4) | DP_PART(6, 2, l4_len));
+    return ~dp_omitted(ctx)->parts & (DP_PART_OPS | DP_PART_CHECKSUM);
 }
 
-/* Fills the packet's words of '*key' (in_port, recirc_id and the metadata words stay) and '*frame'.  'vlan_limit' is
- * the number of VLAN tags to parse, 0 to 2: Open vSwitch's other_config:vlan-limit.  Returns an enum
- * dp_parse_result. */
-DP_STAGE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
+DP_INLINE void dp_frame_layers(struct dp_ctx *ctx, struct dp_frame *frame, __u32 l2_5, __u32 l3, __u32 l4,
+                               __u32 l4_len)
+{
+    if (dp_wants_frame(ctx)) {
+        dp_store64(&frame->l2_5, DP_BYTES(0, 2, l2_5) | DP_BYTES(2, 2, l3) | DP_BYTES(4, 2, l4)
+                   | DP_BYTES(6, 2, l4_len));
+    }
+}
+
+DP_INLINE void dp_frame_has(struct dp_ctx *ctx, struct dp_frame *frame, __u32 has)
+{
+    if (dp_wants_frame(ctx)) {
+        frame->has = has;
+    }
+}
+
+/* Fills the packet's words of '*key' (in_port, recirc_id and the metadata words stay) and '*frame', but for what is
+ * omitted.  'vlan_limit' is the number of VLAN tags to parse, 0 to 2: Open vSwitch's other_config:vlan-limit.  Returns
+ * an enum dp_parse_result. */
+DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
+    __u32 words = ~dp_omitted(ctx)->words;
+    __u32 omitted = dp_omitted(ctx)->parts;
 
-    if (!frame || !key) {
-        return DP_PARSE_BEYOND;
+    if (dp_wants_frame(ctx)) {
+        frame->len = dp_len(ctx);
+        frame->cut = 0;
+        frame->has = 0;
     }
-    frame->len = dp_len(ctx);
-    frame->cut = 0;
-    frame->has = 0;
-    for (int i = DP_HOT_WORDS; i < DP_PACKET_WORDS; i++) {
-        key->w[i] = 0;
+    if (words & DP_WARM) {
+        for (int i = DP_HOT_WORDS; i < DP_FIRST_COLD; i++) {
+            key->w[i] = 0;
+        }
+    }
+    if (words & DP_WORDS(DP_FIRST_COLD, DP_PACKET_WORDS)) {
+        for (int i = DP_FIRST_COLD; i < DP_PACKET_WORDS; i++) {
+            key->w[i] = 0;
+        }
     }
     if (!eth) {
         return DP_PARSE_BEYOND;
     }
-    key->w[4] = dp_load64(eth);
-    key->w[5] = DP_PART(0, 4, dp_load32(eth + 8));
+    if (words & DP_WORDS(4, 6)) {
+        key->w[4] = dp_load64(eth);
+        key->w[5] = DP_BYTES(0, 4, dp_load32(eth + 8));
+    }
 
     dp_be16 eth_type = dp_load_be16(eth + 12);
 
     if (DP_UNLIKELY(dp_tag_beside(ctx))) {
         return vlan_limit ? dp_parse_other(ctx, frame, key, vlan_limit) : DP_PARSE_BEYOND;
     }
-    if (DP_LIKELY(DP_BE16_IS(eth_type, DP_ETH_IP4))) {
+    if (DP_LIKELY(DP_BE16_IS(eth_type, DP_ETH_IP4)) && !(omitted & DP_PART(IP4))) {
         return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
     }
-    if (DP_BE16_IS(eth_type, DP_ETH_IP6)) {
+    if (DP_BE16_IS(eth_type, DP_ETH_IP6) && !(omitted & DP_PART(IP6))) {
         return dp_parse_ip6(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
     }
     return dp_parse_other(ctx, frame, key, vlan_limit);
@@ -103,6 +131,7 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     __u32 beside = dp_tag_beside(ctx);
     __u32 vlan = beside ? beside | DP_SWAP32(DP_VLAN_PRESENT) : 0;
     __u32 vlan2 = 0;
+    __u32 omitted = dp_omitted(ctx)->parts;
 
     if (!eth || !frame || !key) {
         return DP_PARSE_BEYOND;
@@ -123,6 +152,9 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
             l3 += DP_VLAN_LEN;
         }
     }
+    if ((vlan && omitted & DP_PART(VLAN)) || (vlan2 && omitted & DP_PART(QINQ))) {
+        return DP_PARSE_OMITTED;
+    }
     if (DP_UNLIKELY(dp_ntohs(eth_type) < 0x600)) {
         /* A length: IEEE 802.2 LLC, and SNAP (RFC 1042) with an Ethernet type in it. */
         const __u8 *llc = dp_at(ctx, l3, 8);
@@ -140,24 +172,24 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
 
     __u64 link = DP_LINK(eth_type, vlan);
 
-    key->w[5] = DP_PART(0, 4, eth_tail) | DP_PART(4, 4, vlan2);
+    key->w[5] = DP_BYTES(0, 4, eth_tail) | DP_BYTES(4, 4, vlan2);
     switch (dp_ntohs(eth_type)) {
     case DP_ETH_IP4:
-        return dp_parse_ip4(ctx, frame, key, link, l3, has);
+        return omitted & DP_PART(IP4) ? DP_PARSE_OMITTED : dp_parse_ip4(ctx, frame, key, link, l3, has);
     case DP_ETH_IP6:
-        return dp_parse_ip6(ctx, frame, key, link, l3, has);
+        return omitted & DP_PART(IP6) ? DP_PARSE_OMITTED : dp_parse_ip6(ctx, frame, key, link, l3, has);
     case DP_ETH_ARP:
     case DP_ETH_RARP:
-        return dp_parse_arp(ctx, frame, key, link, l3, has);
+        return omitted & DP_PART(ARP) ? DP_PARSE_OMITTED : dp_parse_arp(ctx, frame, key, link, l3, has);
     }
     key->w[1] = link;
     key->w[2] = 0;
     key->w[3] = 0;
     if (DP_BE16_IS(eth_type, DP_ETH_MPLS) || DP_BE16_IS(eth_type, DP_ETH_MPLS_MC)) {
-        return dp_parse_mpls(ctx, frame, key, l3, has);
+        return omitted & DP_PART(MPLS) ? DP_PARSE_OMITTED : dp_parse_mpls(ctx, frame, key, l3, has);
     }
-    frame->has = has;
-    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    dp_frame_has(ctx, frame, has);
+    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     return DP_PARSED;
 }
 
@@ -182,8 +214,8 @@ DP_INLINE int dp_parse_mpls(struct dp_ctx *ctx, struct dp_frame *frame, union dp
         }
         ofs += DP_MPLS_LEN;
     }
-    frame->has = has;
-    dp_frame_layers(frame, l2_5, ofs, DP_NO_LAYER, 0);
+    dp_frame_has(ctx, frame, has);
+    dp_frame_layers(ctx, frame, l2_5, ofs, DP_NO_LAYER, 0);
     return lse & 0x100 ? DP_PARSED : DP_PARSE_BEYOND;
 }
 
@@ -196,17 +228,17 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
 
     key->w[2] = 0;
     key->w[3] = 0;
-    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     if (arp && dp_load32(arp) == DP_SWAP32(0x00010800) && dp_load16(arp + 4) == DP_SWAP16(0x0604)) {
         has |= DP_HAS_ARP;
         op = dp_ntohs(dp_load_be16(arp + 6));
-        key->w[2] = DP_PART(0, 4, dp_load32(arp + 14)) | DP_PART(4, 4, dp_load32(arp + 24));
-        key->arp_hw0 = DP_PART(0, 4, dp_load32(arp + 8)) | DP_PART(4, 2, dp_load16(arp + 12))
-            | DP_PART(6, 2, dp_load16(arp + 18));
-        key->w[7] = DP_PART(0, 4, dp_load32(arp + 20));
+        key->w[2] = DP_BYTES(0, 4, dp_load32(arp + 14)) | DP_BYTES(4, 4, dp_load32(arp + 24));
+        key->arp_hw0 = DP_BYTES(0, 4, dp_load32(arp + 8)) | DP_BYTES(4, 2, dp_load16(arp + 12))
+            | DP_BYTES(6, 2, dp_load16(arp + 18));
+        key->w[7] = DP_BYTES(0, 4, dp_load32(arp + 20));
     }
     key->w[1] = link | DP_IP_FIELDS(op <= 0xff ? op : 0, 0);
-    frame->has = has;
+    dp_frame_has(ctx, frame, has);
     return DP_PARSED;
 }
 
@@ -217,25 +249,25 @@ DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     const __u8 *ip = dp_at(ctx, l3, DP_IP4_LEN);
 
     if (DP_LIKELY(ip)) {
-        __u32 size = frame->len - l3;
+        __u32 size = dp_len(ctx) - l3;
         __u32 header_len = (ip[0] & 0xf) * 4;
         __u32 total_len = dp_ntohs(dp_load_be16(ip + 2));
 
         if (DP_LIKELY(header_len >= DP_IP4_LEN && header_len <= total_len && total_len <= size)) {
             __u8 proto = ip[9];
             __u16 frag = dp_load16(ip + 6) & DP_SWAP16(0x3fff);
-            __u64 tos_ttl = DP_PART(6, 1, ip[1]) | DP_PART(7, 1, ip[8]);
+            __u64 tos_ttl = DP_BYTES(6, 1, ip[1]) | DP_BYTES(7, 1, ip[8]);
 
             key->w[2] = dp_load64(ip + 12);
             key->w[3] = tos_ttl;
             has |= DP_HAS_IP4 | DP_HAS_L3;
-            dp_frame_layers(frame, DP_NO_LAYER, l3, l3 + header_len, total_len - header_len);
+            dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, l3 + header_len, total_len - header_len);
             if (DP_UNLIKELY(frag)) {
                 int later = (frag & DP_SWAP16(0x1fff)) != 0;
 
                 key->w[1] = link | DP_IP_FIELDS(proto, later ? DP_FRAG_ANY | DP_FRAG_LATER : DP_FRAG_ANY);
                 if (later) {
-                    frame->has = has | (total_len - header_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0);
+                    dp_frame_has(ctx, frame, has | (total_len - header_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0));
                     return DP_PARSED;
                 }
             } else {
@@ -248,8 +280,8 @@ DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     key->w[1] = link;
     key->w[2] = 0;
     key->w[3] = 0;
-    frame->has = has;
-    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    dp_frame_has(ctx, frame, has);
+    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     return DP_PARSED;
 }
 
@@ -323,26 +355,28 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     key->w[1] = link;
     key->w[2] = 0;
     key->w[3] = 0;
-    frame->has = has;
-    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    dp_frame_has(ctx, frame, has);
+    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     if (!ip) {
         return DP_PARSED;
     }
 
     __u32 class_label = dp_ntohl(dp_load_be32(ip));
-    __u64 tos_ttl = DP_PART(6, 1, class_label >> 20 & 0xff) | DP_PART(7, 1, ip[7]);
+    __u64 tos_ttl = DP_BYTES(6, 1, class_label >> 20 & 0xff) | DP_BYTES(7, 1, ip[7]);
     __u32 l4 = l3 + DP_IP6_LEN;
     __u32 l4_len = dp_ntohs(dp_load_be16(ip + 4));
     __u8 proto = ip[6];
     __u8 frag = 0;
 
-    if (l4_len > frame->len - l4) {
+    if (l4_len > dp_len(ctx) - l4) {
         return DP_PARSED;
     }
     key->w[2] = dp_load64(ip + 8);
-    key->ip6_src_lo = dp_load64(ip + 16);
-    key->ip6_dst[0] = dp_load64(ip + 24);
-    key->ip6_dst[1] = dp_load64(ip + 32);
+    if (~dp_omitted(ctx)->words & DP_WARM) {
+        key->ip6_src_lo = dp_load64(ip + 16);
+        key->ip6_dst[0] = dp_load64(ip + 24);
+        key->ip6_dst[1] = dp_load64(ip + 32);
+    }
 
     if (DP_UNLIKELY(dp_is_ext_header(proto))) {
         __u64 ext = dp_parse_ext_headers(ctx, l4, l4_len, proto);
@@ -359,10 +393,12 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     }
     key->w[1] = link | DP_IP_FIELDS(proto, frag);
     key->w[3] = tos_ttl;
-    key->w[9] = DP_PART(0, 4, dp_htonl(class_label & 0xfffff).raw);
-    dp_frame_layers(frame, DP_NO_LAYER, l3, l4, l4_len);
+    if (~dp_omitted(ctx)->words & DP_WORD(9)) {
+        key->w[9] = DP_BYTES(0, 4, dp_htonl(class_label & 0xfffff).raw);
+    }
+    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, l4, l4_len);
     if (frag & DP_FRAG_LATER) {
-        frame->has = has | (l4_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0);
+        dp_frame_has(ctx, frame, has | (l4_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0));
         return DP_PARSED;
     }
     return dp_parse_transport(ctx, frame, key, tos_ttl, proto, 0, l4, l4_len, has);
@@ -455,7 +491,7 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
     if (l4_len <= DP_SHORT_LEN) {
         has |= DP_HAS_SHORT;
     }
-    frame->has = has;
+    dp_frame_has(ctx, frame, has);
 
     /* Every transport header that is parsed has at least 8 bytes. */
     if (l4_len < DP_UDP_LEN || !p) {
@@ -468,45 +504,46 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
             __u32 header_len = (tcp[12] >> 4) * 4;
 
             if (header_len >= DP_TCP_LEN && header_len <= l4_len) {
-                frame->has = has | DP_HAS_TCP;
-                key->w[3] = tos_ttl | DP_PART(0, 4, dp_load32(tcp))
-                    | DP_PART(4, 2, dp_load16(tcp + 12) & DP_SWAP16(0x0fff));
+                dp_frame_has(ctx, frame, has | DP_HAS_TCP);
+                key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_load32(tcp))
+                    | DP_BYTES(4, 2, dp_load16(tcp + 12) & DP_SWAP16(0x0fff));
             }
         }
         return DP_PARSED;
     }
     if (proto == DP_IP_UDP) {
-        frame->has = has | DP_HAS_UDP;
-        key->w[3] = tos_ttl | DP_PART(0, 4, dp_load32(p));
+        dp_frame_has(ctx, frame, has | DP_HAS_UDP);
+        key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_load32(p));
         return DP_PARSED;
     }
     if (proto == DP_IP_SCTP) {
         if (l4_len >= DP_SCTP_LEN) {
-            frame->has = has | DP_HAS_SCTP;
-            key->w[3] = tos_ttl | DP_PART(0, 4, dp_load32(p));
+            dp_frame_has(ctx, frame, has | DP_HAS_SCTP);
+            key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_load32(p));
         }
         return DP_PARSED;
     }
     if (proto == DP_IP_IGMP) {
-        if (ip4) {
-            key->w[6] = DP_PART(0, 4, dp_load32(p + 4));
+        if (ip4 && !(dp_omitted(ctx)->parts & DP_PART(IGMP))) {
+            key->w[6] = DP_BYTES(0, 4, dp_load32(p + 4));
         }
-        key->w[3] = tos_ttl | DP_PART(0, 4, dp_type_code(p));
+        key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_type_code(p));
         return DP_PARSED;
     }
     if (proto != DP_IP_ICMP && proto != DP_IP_ICMP6) {
         return DP_PARSED;
     }
     has |= DP_HAS_ICMP;
-    frame->has = has;
+    dp_frame_has(ctx, frame, has);
 
-    __u64 type_code = DP_PART(0, 4, dp_type_code(p));
+    __u64 type_code = DP_BYTES(0, 4, dp_type_code(p));
 
-    if (proto == DP_IP_ICMP6 && p[1] == 0 && (p[0] == DP_ND_SOLICIT || p[0] == DP_ND_ADVERT)) {
+    if (!(dp_omitted(ctx)->parts & DP_PART(ND)) && proto == DP_IP_ICMP6 && p[1] == 0
+        && (p[0] == DP_ND_SOLICIT || p[0] == DP_ND_ADVERT)) {
         __u64 nd = dp_parse_nd(ctx, key, l4, l4_len);
 
-        frame->has = has | (__u16) nd;
-        key->w[3] = tos_ttl | type_code | DP_PART(4, 2, dp_htons(nd >> 16 & 0xff).raw);
+        dp_frame_has(ctx, frame, has | (__u16) nd);
+        key->w[3] = tos_ttl | type_code | DP_BYTES(4, 2, dp_htons(nd >> 16 & 0xff).raw);
         return nd >> 32;
     }
     key->w[3] = tos_ttl | type_code;

@@ -40,35 +40,41 @@ struct dp_run {
     struct dp_walked walked;    /* Of all passes. */
 };
 
-DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run);
+DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run);
+DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
+DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
 DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_run *run, __u32 len);
 
 /* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
 DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
 {
-    run->key.w[0] = DP_PART(0, 4, in_port);
-    for (int i = DP_PACKET_WORDS; i < DP_KEY_WORDS; i++) {
-        run->key.w[i] = 0;
-    }
+    run->key.w[0] = DP_BYTES(0, 4, in_port);
+    dp_clear_metadata(ctx, &run->key);
     run->port = 0;
     run->walked.masks = 0;
     run->walked.hits = 0;
+    run->passes = 0;
 
-    for (int pass = 0; pass < DP_MAX_PASSES; pass++) {
-        int fate = dp_pass(ctx, run);
+    int fate = dp_pass(ctx, run);
 
+    if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
+        return DP_VERDICT_OUTPUT;
+    }
+    run->local_stack = 0;
+    for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
+        if (dp_omitted(ctx)->parts & DP_PART(RECIRC)) {
+            break;
+        }
+        fate = dp_pass_again(ctx, run);
         run->passes = pass;
-        run->local_stack = 0;
-
-        if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
-            return DP_VERDICT_OUTPUT;
-        }
-        if (fate == DP_FATE_DROP) {
-            return DP_VERDICT_DROP;
-        }
-        if (fate == DP_FATE_ENGINE) {
-            return DP_VERDICT_UP;
-        }
+    }
+    switch (fate) {
+    case DP_FATE_OUTPUT:
+        return DP_VERDICT_OUTPUT;
+    case DP_FATE_DROP:
+        return DP_VERDICT_DROP;
+    case DP_FATE_ENGINE:
+        return DP_VERDICT_UP;
     }
     run->reason = DP_REASON_ENGINE;
     run->passes = DP_MAX_PASSES;
@@ -77,17 +83,46 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     return DP_VERDICT_UP;
 }
 
+DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
+{
+    __u32 words = ~dp_omitted(ctx)->words;
+
+    if (words & DP_WORDS(DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
+        for (int i = DP_KEY_WORD(dp_hash); i < DP_KEY_WORD(ct_state); i++) {
+            key->w[i] = 0;
+        }
+    }
+    if (words & DP_WORDS(DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id))) {
+        for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
+            key->w[i] = 0;
+        }
+    }
+    if (words & DP_WORDS(DP_KEY_WORD(tun_id), DP_KEY_WORDS)) {
+        for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORDS; i++) {
+            key->w[i] = 0;
+        }
+    }
+}
+
+/* dp_pass() as a stage, for all but the first. */
+DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
+{
+    return run ? dp_pass(ctx, run) : DP_FATE_DROP;
+}
+
 /* One lookup and what follows from it.  Returns an enum dp_fate; for DP_FATE_ENGINE nothing was written in this
  * pass. */
-DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
+DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_head *head = dp_head_at(ctx, 0);
+    __u32 omitted = dp_omitted(ctx)->parts;
 
-    if (!run || !head) {
-        return DP_FATE_DROP;
-    }
     run->flow = DP_NO_FLOW;
     run->generation = 0;
+    run->reason = DP_REASON_PARSE;
+    if (!head) {
+        return DP_FATE_ENGINE;
+    }
 
     int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
 
@@ -95,12 +130,15 @@ DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
         parsed = dp_pull(ctx) ? DP_PARSE_BEYOND : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
         parsed = dp_missed(ctx) ? DP_PARSE_BEYOND : parsed;
     }
+    if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
+        run->reason = DP_REASON_MISS;   /* No flow is about this protocol: that is why it is omitted. */
+        return DP_FATE_ENGINE;
+    }
     if (parsed != DP_PARSED) {
-        run->reason = DP_REASON_PARSE;
         return DP_FATE_ENGINE;
     }
 
-    if (run->local_stack && dp_checksum_pending(ctx, &run->frame, &run->key)) {
+    if (!(omitted & DP_PART_CHECKSUM) && run->local_stack && dp_checksum_pending(ctx, &run->frame, &run->key)) {
         run->flow = DP_NO_FLOW;
         run->reason = DP_REASON_CHECKSUM;
         return DP_FATE_ENGINE;
@@ -118,13 +156,17 @@ DP_STAGE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
     int fate = flow->fate;
     __u32 arg = flow->arg;
 
-    if (fate == DP_FATE_ENGINE) {
-        return fate;
+    if (fate == DP_FATE_ENGINE || (omitted & DP_PART(RECIRC) && fate == DP_FATE_RECIRC)) {
+        return DP_FATE_ENGINE;
     }
 
-    __u32 len = run->frame.len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
+    __u32 len = dp_len(ctx) + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
 
     if (flow->n_ops) {
+        if (omitted & DP_PART_OPS) {
+            return DP_FATE_ENGINE;
+        }
+
         int executed = dp_execute(ctx, &run->frame, &run->key, flow->ops, flow->n_ops);
 
         if (executed == DP_EXECUTE_BEYOND) {

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "dp/omit.h"
 #include "dp/table.h"
 #include "dp/types.h"
 
@@ -16,7 +17,10 @@ struct dp_ctx {
     __u64 now;                  /* Nanoseconds of CLOCK_MONOTONIC; also its ticks. */
     __u32 cpu;                  /* Which shard of counters to use. */
     struct dp_tables *tables;
+    struct dp_omit omit;        /* What is left out. */
 };
+
+DP_INLINE const struct dp_omit *dp_omitted(const struct dp_ctx *ctx) { return &ctx->omit; }
 
 DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->end - ctx->data; }
 

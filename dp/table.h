@@ -40,11 +40,13 @@ struct dp_mask {
     __u64 region;               /* Hash table of the mask's flows: DP_REGION(). */
     __u16 uses_warm;            /* Any bit of warm[] is set. */
     __u16 n_cold;
-    __u32 n_flows;
+    __u32 words;                /* Which key words have bits set: DP_WORD() of dp/omit.h. */
     __u64 warm[DP_WARM_WORDS];
     __u64 cold[DP_COLD_WORDS];
     __u8 cold_word[DP_COLD_WORDS];
-    __u8 pad[43];
+    __u8 pad[3];
+    __u32 n_flows;
+    __u8 pad1[36];
 };
 _Static_assert(sizeof(struct dp_mask) == 320, "mask layout");
 
@@ -108,10 +110,9 @@ struct dp_cache {
 
 struct dp_op {
     __u8 code;                  /* enum dp_op_code. */
-    __u8 n_more;                /* Operations that follow. */
+    __u8 growth;                /* Bytes of headroom that this and all following operations need. */
     __u16 needs;                /* DP_HAS_* that this and all following operations need. */
-    __u16 growth;               /* Bytes of headroom that this and all following operations need. */
-    __u16 arg16;
+    __u32 codes;                /* Bits of the codes of this and all following operations. */
     union dp_op_arg {
         __u64 align;
         __u8 bytes[56];

@@ -27,9 +27,9 @@ DP_INLINE dp_be32 dp_load_be32(const void *p) { return (dp_be32) { dp_load32(p) 
 
 /* The 'SIZE' bytes of V (an integer in memory order) as bytes OFS... of a 64-bit word in memory. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define DP_PART(OFS, SIZE, V) ((__u64) (V) << 8 * (OFS))
+#define DP_BYTES(OFS, SIZE, V) ((__u64) (V) << 8 * (OFS))
 #else
-#define DP_PART(OFS, SIZE, V) ((__u64) (V) << 8 * (8 - (OFS) - (SIZE)))
+#define DP_BYTES(OFS, SIZE, V) ((__u64) (V) << 8 * (8 - (OFS) - (SIZE)))
 #endif
 
 /* To and from little endian, which CRC-32C of RFC 9260 is stored in. */

@@ -56,9 +56,10 @@ show_port(const struct dpif_xdp_port *port, struct ds *ds)
     }
 }
 
-/* What the programs can parse and execute. */
+/* Key groups and operations by their bits. */
 static void
-show_capability(const struct dp_capability *capability, struct ds *ds)
+show_bits(uint32_t groups, uint64_t op_bits, const char *between,
+          struct ds *ds)
 {
     static const char *const key_groups[] = {
 #define X(NAME, TEXT) TEXT,
@@ -71,23 +72,40 @@ show_capability(const struct dp_capability *capability, struct ds *ds)
 #undef X
     };
 
-    ds_put_cstr(ds, "    parses: ");
     for (int i = 0; i < DP_N_KEY_GROUPS; i++) {
-        if (capability->key_groups & 1u << i) {
+        if (groups & 1u << i) {
             ds_put_format(ds, "%s; ", key_groups[i]);
         }
     }
-    ds_chomp(ds, ' ');
-    ds_chomp(ds, ';');
-    ds_put_cstr(ds, "\n    executes: ");
+    if (between) {
+        ds_chomp(ds, ' ');
+        ds_chomp(ds, ';');
+        ds_put_cstr(ds, between);
+    }
     for (int i = 0; i < DP_N_OPS; i++) {
-        if (capability->ops & UINT64_C(1) << i) {
+        if (op_bits & UINT64_C(1) << i) {
             ds_put_format(ds, "%s; ", ops[i]);
         }
     }
     ds_chomp(ds, ' ');
     ds_chomp(ds, ';');
     ds_put_char(ds, '\n');
+}
+
+/* What the programs can parse and execute, and what of it the one that runs
+ * leaves out because no flow needs it. */
+static void
+show_capability(struct oxdp_progs *progs, struct ds *ds)
+{
+    const struct dp_capability *capability = oxdp_progs_capability(progs);
+    struct dp_omit omit = oxdp_progs_omitted(progs);
+
+    ds_put_cstr(ds, "    parses: ");
+    show_bits(capability->key_groups, capability->ops, "\n    executes: ", ds);
+    ds_put_format(ds, "    omits: %u of %u key words; ",
+                  count_1bits(omit.words), DP_KEY_WORDS);
+    show_bits(omit.parts & capability->key_groups,
+              omit.ops & capability->ops, NULL, ds);
 }
 
 static void
@@ -102,7 +120,7 @@ show_program(const struct dpif_xdp_dp *dp, struct ds *ds)
                   "%"PRIu32" of machine code\n",
                   info.name, info.id, info.xlated_bytes, info.jited_bytes);
     if (dp->fastpath) {
-        show_capability(oxdp_progs_capability(dp->progs), ds);
+        show_capability(dp->progs, ds);
     }
 }
 
@@ -220,6 +238,16 @@ show_bonds(struct dpif_xdp_dp *dp, void *ds)
     dpif_xdp_bonds_format(&dp->bonds, ds);
 }
 
+static void
+specialise_dp(struct dpif_xdp_dp *dp, void *ds_)
+{
+    struct ds *ds = ds_;
+    int error = dp->fastpath ? -oxdp_progs_specialise(dp->progs) : 0;
+
+    ds_put_format(ds, "%s@%s: %s\n", dp->class->type, dp->name,
+                  error ? ovs_strerror(error) : "done");
+}
+
 /* 'cb' writes what a command says about one datapath. */
 struct command {
     const char *name;
@@ -231,6 +259,7 @@ static const struct command commands[] = {
     { "xdp/stats", stats_dp },
     { "xdp/dump-masks", dump_masks_dp },
     { "xdp/bond-show", show_bonds },
+    { "xdp/specialise", specialise_dp },
 };
 
 static void

@@ -510,6 +510,7 @@ dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
     if (fp) {
         oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
         oxdp_table_rank_masks(fp->table);
+        oxdp_progs_tick(fp->progs);
         stats_change_begin(fp);
         oxdp_ticks_update(fp->ticks);
         stats_change_end(fp);
@@ -576,6 +577,8 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
     };
     enum oxdp_table_full full;
     uint32_t index;
+
+    oxdp_progs_require(fp->progs, &entry);
 
     /* A program may report the flow before its index is known here: then the
      * engine looks it up. */

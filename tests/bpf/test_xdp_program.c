@@ -18,7 +18,7 @@
 
 #include "bpf/maps.h"
 #include "dp/table.h"
-#include "dp/capability.h"
+#include "dp/omit.h"
 #include "bpf/xdp.skel.h"
 #include "tests/bpf/sandbox.h"
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+struct dp_omit harness_omit;
+
 static char verifier_log[1 << 16];
 
 /* Two tables are global variables, whose maps are named after their sections. */
@@ -49,6 +51,8 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
 #define X(NAME, TYPE) bpf_map__set_max_entries(find_map(h->object, "dp_" #NAME), tables.n_##NAME);
     DP_SIZED_TABLES(X)
 #undef X
+    bpf_map__set_initial_value(bpf_object__find_map_by_name(h->object, ".rodata.omit"), &harness_omit,
+                               sizeof harness_omit);
     program = bpf_object__find_program_by_name(h->object, "pipeline");
     bpf_program__set_log_level(program, 4);
     bpf_program__set_log_buf(program, verifier_log, sizeof verifier_log);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/table.h"
+#include "dp/omit.h"
 
 struct bpf_object;
 
@@ -17,6 +18,9 @@ struct harness {
     const uint64_t *n_verdicts; /* How often the program's runs ended so, by enum dp_verdict. */
     uint32_t n_verified;        /* Instructions that the verifier processed for the program 'pipeline'. */
 };
+
+/* What programs that are loaded from now on leave out. */
+extern struct dp_omit harness_omit;
 
 /* Loads the object file with a table of that shape.  0 or negative errno, with the verifier's words on stderr. */
 int harness_open(const char *object_file, const struct oxdp_table_config *, const struct oxdp_table_callbacks *,

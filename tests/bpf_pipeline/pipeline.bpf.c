@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The datapath on XDP without a switch around it, for BPF_PROG_TEST_RUN: the tests set the tables and read what
  * became of the frame. */
-#include "bpf/capability.h"
 #include "bpf/seam_xdp.h"
 #include "dp/pipeline.h"
 
@@ -9,6 +8,13 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* Datapath port that frames arrive on. */
 __u32 in_port = 7;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct dp_run);
+} runs SEC(".maps");
 
 /* How often each verdict was the outcome.  Not exact if several CPUs run at once. */
 __u64 n_verdicts[3];
@@ -25,14 +31,21 @@ int empty(struct xdp_md *ctx)
 SEC("xdp")
 int pipeline(struct xdp_md *ctx)
 {
-    struct dp_run run = { .port = 0 };
-    enum dp_verdict v = dp_pipeline(ctx, in_port, &run);
+    __u32 zero = 0;
+    struct dp_run *run = bpf_map_lookup_elem(&runs, &zero);
+
+    if (!run) {
+        return XDP_ABORTED;
+    }
+    run->local_stack = 0;
+
+    enum dp_verdict v = dp_pipeline(ctx, in_port, run);
 
     n_verdicts[v]++;
     if (v == DP_VERDICT_OUTPUT) {
-        last_port = run.port;
-        if (run.frame.cut) {
-            dp_cut_tail(ctx, run.frame.cut);
+        last_port = run->port;
+        if (!(dp_omitted(ctx)->parts & DP_PART_OPS) && run->frame.cut) {
+            dp_cut_tail(ctx, run->frame.cut);
         }
         return XDP_TX;
     }

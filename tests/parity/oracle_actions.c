@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/need.h"
 #include "core/table.h"
 #include "dp-packet.h"
 #include "dp/seam_native.h"
@@ -29,8 +30,11 @@ struct outcome {
     uint8_t bytes[4096];
 };
 
-static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *, struct outcome *);
+static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *, const struct dp_omit *,
+                     struct outcome *);
 static void run_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *actions, struct outcome *);
+static void choose_omissions(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *,
+                             struct dp_omit omit[4]);
 static bool same(const struct outcome *ours, const struct outcome *theirs);
 static void describe(const uint8_t *frame, size_t len, const struct ofpbuf *actions);
 
@@ -38,17 +42,55 @@ enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf
 {
     static struct outcome ours, theirs;
     struct dpif_xdp_compiled compiled;
+    struct dp_omit omit[4];
 
-    if (len > sizeof ours.bytes - HEADROOM || !parity_compile(frame, len, actions, &compiled)
-        || !run_ours(frame, len, &compiled, &ours)) {
+    if (len > sizeof ours.bytes - HEADROOM || !parity_compile(frame, len, actions, &compiled)) {
+        return PARITY_BEYOND;
+    }
+    choose_omissions(frame, len, &compiled, omit);
+    if (!run_ours(frame, len, &compiled, &omit[0], &ours)) {
         return PARITY_BEYOND;
     }
     run_theirs(frame, len, actions, &theirs);
-    if (!same(&ours, &theirs)) {
-        describe(frame, len, actions);
-        return PARITY_DIFFERENT;
+    for (size_t i = 0; i < DP_ARRAY_SIZE(omit); i++) {
+        bool done = run_ours(frame, len, &compiled, &omit[i], &ours);
+
+        if (done ? !same(&ours, &theirs) : i == 1) {
+            fprintf(stderr, "omitting parts %#x, words %#x, operations %#llx: %s\n", omit[i].parts, omit[i].words,
+                    (unsigned long long) omit[i].ops, done ? "executed" : "handed over");
+            describe(frame, len, actions);
+            return PARITY_DIFFERENT;
+        }
     }
     return PARITY_EQUAL;
+}
+
+/* Programs that omit nothing, what the flow does not need, and anything: the last two follow from the frame. */
+static void choose_omissions(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
+                             struct dp_omit omit[4])
+{
+    const struct oxdp_flow flow = {
+        .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate, .ops = compiled->ops,
+        .n_ops = compiled->n_ops,
+    };
+    const struct oxdp_needs needs = oxdp_needs_of_flow(&flow);
+    uint32_t random = len;
+
+    for (size_t i = 0; i < len; i++) {
+        random = dp_rss_add(random, frame[i]);
+    }
+    memset(omit, 0, 4 * sizeof *omit);
+    omit[1] = oxdp_needs_complement(&needs);
+    for (int i = 2; i < 4; i++) {
+        struct oxdp_needs any = {
+            .parts = dp_rss_finish(random, i) & DP_ALL_PARTS,
+            .words = dp_rss_finish(random, i + 2) & DP_ALL_WORDS,
+            .ops = dp_rss_finish(random, i + 4) & DP_CAPABILITY_ALL_OPS,
+        };
+
+        oxdp_needs_close(&any);
+        omit[i] = oxdp_needs_complement(&any);
+    }
 }
 
 bool parity_compile(const uint8_t *frame, size_t len, const struct ofpbuf *actions,
@@ -84,7 +126,7 @@ static void no_grace(void *aux)
 
 /* Returns false if the frame was handed over untouched. */
 static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
-                     struct outcome *outcome)
+                     const struct dp_omit *omit, struct outcome *outcome)
 {
     static struct oxdp_table *table;
     static const struct oxdp_table_callbacks callbacks = { .grace = no_grace };
@@ -93,9 +135,10 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         .ops = compiled->ops, .n_ops = compiled->n_ops,
     };
     uint8_t *buffer = malloc(HEADROOM + len);
-    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len };
+    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
+                          .omit = *omit };
     enum oxdp_table_full full;
-    struct dp_run run = { .port = 0 };
+    struct dp_run run;
     uint32_t flow;
     bool done = true;
 
@@ -111,12 +154,16 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         abort();
     }
     memcpy(ctx.data, frame, len);
+    memset(&run, 0xa5, sizeof run);     /* As the run before left it. */
+    run.local_stack = 0;
     ctx.tables = oxdp_table_memory(table);
     memset(outcome, 0, sizeof *outcome);
     outcome->port = UINT32_MAX;
     switch (dp_pipeline(&ctx, PARITY_IN_PORT, &run)) {
     case DP_VERDICT_OUTPUT:
-        dp_cut_tail(&ctx, run.frame.cut);
+        if (!(omit->parts & DP_PART_OPS)) {
+            dp_cut_tail(&ctx, run.frame.cut);
+        }
         outcome->port = run.port;
         break;
     case DP_VERDICT_DROP:
@@ -132,9 +179,13 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         outcome->recirc_id = run.key.recirc_id;
         break;
     }
-    outcome->mark = run.key.skb_mark;
-    outcome->priority = run.key.skb_priority;
-    outcome->hash = run.key.dp_hash;
+    if (!(omit->words & DP_WORD(DP_KEY_WORD(dp_hash)))) {
+        outcome->priority = run.key.skb_priority;
+        outcome->hash = run.key.dp_hash;
+    }
+    if (!(omit->words & DP_WORD(DP_KEY_WORD(skb_mark)))) {
+        outcome->mark = run.key.skb_mark;
+    }
     outcome->len = ctx.end - ctx.data;
     memcpy(outcome->bytes, ctx.data, outcome->len);
     oxdp_table_unlink(table, flow);

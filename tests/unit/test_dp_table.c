@@ -369,7 +369,7 @@ static void test_programs_accumulate_needs(void **state)
 
     assert_int_equal(op[0].needs, 7);
     assert_int_equal(op[0].growth, 12);
-    assert_int_equal(op[0].n_more, 2);
+    assert_int_equal(op[0].codes, 1);
     assert_int_equal(op[1].needs, 6);
     assert_int_equal(op[2].needs, 4);
     world_destroy(w);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What a program leaves out because no flow needs it.  0 everywhere: it leaves out nothing.
+ *
+ * In BPF this is read-only data that core/prog_load.c sets before load: the verifier removes what it guards.
+ * A program that leaves out too much stays right, it only hands more frames up: those of protocols that it does not
+ * parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of flows with operations
+ * that it does not execute (struct dp_op 'codes').  So flows may be installed at any time, whatever program runs.
+ *
+ * The seam provides dp_omitted(ctx). */
+#ifndef DP_OMIT_H
+#define DP_OMIT_H 1
+
+#include "dp/capability.h"
+#include "dp/key.h"
+
+/* Parts of a program: the key groups, and more. */
+#define DP_PART_OPS      (1u << DP_N_KEY_GROUPS)        /* Operations of any kind. */
+#define DP_PART_CHECKSUM (1u << (DP_N_KEY_GROUPS + 1))  /* Looking for checksums left to offload. */
+#define DP_PART(GROUP)   (1u << DP_KEY_GROUP_##GROUP)
+#define DP_ALL_PARTS     ((1u << (DP_N_KEY_GROUPS + 2)) - 1)
+
+#define DP_WORD(I) (1u << (I))
+#define DP_WORDS(FIRST, BEHIND) ((1u << (BEHIND)) - (1u << (FIRST)))    /* From FIRST to before BEHIND. */
+#define DP_ALL_WORDS DP_WORDS(0, DP_KEY_WORDS)
+#define DP_WARM DP_WORDS(DP_HOT_WORDS, DP_FIRST_COLD)
+#define DP_COLD DP_WORDS(DP_FIRST_COLD, DP_KEY_WORDS)
+
+/* Never left out: statistics and checksums read these. */
+#define DP_CORE_WORDS (DP_WORD(0) | DP_WORD(1) | DP_WORD(3))
+
+/* Whether the program was built without key groups, by its author. */
+#ifndef DP_KEY_GROUPS_HERE
+#define DP_KEY_GROUPS_HERE DP_CAPABILITY_ALL_KEYS
+#endif
+#define DP_TRIMMED (DP_KEY_GROUPS_HERE != DP_CAPABILITY_ALL_KEYS)
+
+struct dp_omit {
+    __u32 parts;                /* DP_PART_*. */
+    __u32 words;                /* Of keys, DP_WORD(); not in DP_CORE_WORDS. */
+    __u64 ops;                  /* Bits of enum dp_op_code. */
+};
+
+#endif /* dp/omit.h */
