@@ -15,6 +15,7 @@ ROWS = {
 
 def run(w, peer, settings):
     ports = w.make_path()
+    w.make_pair("gen", "hold", "hold-peer")
     w.make_veth("sw2", "gen", "g1", "02:00:00:00:00:21")
     w.make_receiver("sw3", "s1")
     sinks = [w.sink(*peer.sink_at), w.sink(*(("s1", "sink") if peer.sink_at[1] else ("sw2", None)))]

@@ -20,7 +20,7 @@
 #define BURST_INTERVAL 250000ull            /* Nanoseconds. */
 
 static struct traffic_bpf *load(const struct bench_options *);
-static struct bpf_link *hold_dispatcher_slot(const struct traffic_bpf *);
+static struct bpf_link *hold_dispatcher_slot(const struct traffic_bpf *, const char *hold);
 static int send_frames(const struct traffic_bpf *, const struct bench_options *, uint8_t *frame, uint32_t n);
 static void sleep_until(uint64_t when);
 static uint64_t thread_cpu(void);
@@ -141,17 +141,18 @@ static struct traffic_bpf *load(const struct bench_options *options)
         return NULL;
     }
     if (!options->plain)
-        skel->links.bench_generate = hold_dispatcher_slot(skel);
+        skel->links.bench_generate = hold_dispatcher_slot(skel, options->hold);
     return skel;
 }
 
 /* Each test run puts its program into the kernel's XDP dispatcher and takes it out again, and waits for an
  * RCU grace period both times: 20 ms (bpf_prog_change_xdp() in net/bpf/test_run.c).  A program that is
- * attached to a device stays there.  The loopback device of the generator's namespace carries no traffic.
+ * attached to a device stays there.  The loopback device of the generator's namespace carries no traffic;
+ * a second generator there needs another device, --hold.
  * Without the link only speed is lost, which the number of frames sent shows. */
-static struct bpf_link *hold_dispatcher_slot(const struct traffic_bpf *skel)
+static struct bpf_link *hold_dispatcher_slot(const struct traffic_bpf *skel, const char *hold)
 {
-    return bpf_program__attach_xdp(skel->progs.bench_generate, if_nametoindex("lo"));
+    return bpf_program__attach_xdp(skel->progs.bench_generate, if_nametoindex(hold ? hold : "lo"));
 }
 
 static int send_frames(const struct traffic_bpf *skel, const struct bench_options *options, uint8_t *frame,

@@ -36,6 +36,7 @@ static const char usage[] =
     "  generate  send UDP frames out of --dev DEVICE: --flows N, --rate PPS (0: maximum), --seconds S, --cpu N,\n"
     "            --size BYTES, --batch N, --src MAC, --dst MAC, --vlan VID, --ip6,\n"
     "            --receivers N (spread over N destination addresses), --call FRAMES (per test run),\n"
+    "            --hold DEVICE (where its program is attached; the loopback device),\n"
     "            --plain (without an attached program, so that each test run waits for RCU)\n"
     "  sink      drop and count what --dev receives; a line on standard input asks for the counts\n"
     "  forward   redirect what --dev receives to --to DEVICE, until standard input ends\n"
@@ -139,7 +140,7 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
         { "vlan", required_argument, NULL, 'v' },  { "ip6", no_argument, NULL, '6' },
         { "receivers", required_argument, NULL, 'R' }, { "call", required_argument, NULL, 'C' },
         { "entry", required_argument, NULL, 'e' }, { "plain", no_argument, NULL, 'p' },
-        { "file", required_argument, NULL, 'F' },
+        { "file", required_argument, NULL, 'F' },  { "hold", required_argument, NULL, 'H' },
         { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
         { "help", no_argument, NULL, 'h' },        { 0 },
     };
@@ -172,6 +173,9 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
             ok = options->n_entries < BENCH_MAX_PORTS;
             if (ok)
                 options->entries[options->n_entries++] = optarg;
+            break;
+        case 'H':
+            options->hold = optarg;
             break;
         case 'F':
             options->file = optarg;

@@ -31,6 +31,7 @@ struct bench_options {
     uint8_t receivers;              /* Generate: flows are spread over so many destination addresses. */
     uint32_t n_entries;
     char *entries[BENCH_MAX_PORTS]; /* l2: "VLAN,MAC,DEVICE". */
+    const char *hold;               /* Generate: a device without traffic; NULL: the loopback device. */
     const char *file;               /* busy: where to count. */
     const char *dev, *to;           /* Names of --dev and --to, which the command 'vm' creates. */
 };

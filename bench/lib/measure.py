@@ -31,10 +31,11 @@ def received_rate(w, peer, sink, seconds, flows, **generator):
 
 
 def received_on_two(w, peer, sinks, seconds, flows):
-    """Packets per second that arrive at two sinks from two generators, g0 and g1, on a core each."""
+    """Packets per second that arrive at two sinks from two generators, g0 and g1, on a core each; the second one holds
+    its program at the idle device "hold"."""
     warm_up = max(0.3, seconds / 4)
-    generators = [w.generate(warm_up + seconds + 0.2, flows=flows, device=device, cpu=core)
-                  for device, core in (("g0", world.GENERATOR_CPU), ("g1", world.SWITCH_CPU))]
+    generators = [w.generate(warm_up + seconds + 0.2, flows=flows, device=device, cpu=core, hold=hold)
+                  for device, core, hold in (("g0", world.GENERATOR_CPU, "lo"), ("g1", world.SWITCH_CPU, "hold"))]
     time.sleep(warm_up)
     before, start = [sink.read() for sink in sinks], time.monotonic()
     meter = cpu.Meter(peer.pids(), start)

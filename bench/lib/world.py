@@ -130,11 +130,11 @@ class World:
     def sink(self, device="s0", namespace="sink"):
         return self.counting("sink", "--dev", device, namespace=namespace)
 
-    def generate(self, seconds, flows=1, rate=0, size=60, device="g0", cpu=GENERATOR_CPU):
+    def generate(self, seconds, flows=1, rate=0, size=60, device="g0", cpu=GENERATOR_CPU, hold="lo"):
         """Starts the generator; its result is for generated()."""
         return self.start(self.traffic, "generate", "--dev", device, "--cpu", str(cpu),
                           "--src", GENERATOR_MAC, "--dst", SINK_MAC, "--seconds", str(seconds),
-                          "--flows", str(flows), "--rate", str(rate), "--size", str(size), *self.frames,
+                          "--flows", str(flows), "--rate", str(rate), "--size", str(size), "--hold", hold, *self.frames,
                           namespace="gen")
 
     def give_addresses(self, offloads=False):
