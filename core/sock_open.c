@@ -30,8 +30,12 @@
 #define XDP_MAX_TX_SKB_BUDGET 9
 #endif
 
-/* The kernel frees the queue of a closed socket in the background (net/xdp/xsk_buff_pool.c, xp_put_pool). */
+/* The kernel frees the queue of a closed socket in the background (net/xdp/xsk_buff_pool.c, xp_put_pool), on a
+ * busy machine not soon.  Where none was closed of late, by us or by a process before us, a busy queue belongs
+ * to somebody else. */
 #define BUSY_WAIT_MS 500
+#define BUSY_WAIT_OWN_MS 5000
+#define OF_LATE_MS 15000
 #define BUSY_POLL_MS 5
 
 /* Bytes of packets that a socket may have under way in copy mode: a full transmit ring of small packets,
@@ -48,7 +52,6 @@ static int make_tx_ring(struct oxdp_sock *sock, int fd);
 static int make_sender(struct oxdp_sock *sock);
 static int bind_socket(struct oxdp_sock *sock, const struct oxdp_sock *source);
 static void release(struct oxdp_sock *sock);
-static int64_t now_ms(void);
 static void sleep_ms(int ms);
 
 int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zerocopy, uint32_t fill,
@@ -72,9 +75,10 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     pthread_mutex_lock(&umem->bind_lock);
     err = alloc_id(sock);
     if (!err) {
-        int64_t deadline = now_ms() + BUSY_WAIT_MS;
+        int64_t now = oxdp_now_ms();
+        int64_t deadline = now + (now - umem->freed_ms < OF_LATE_MS ? BUSY_WAIT_OWN_MS : BUSY_WAIT_MS);
 
-        while ((err = open_once(sock, fill)) == -EBUSY && now_ms() < deadline) {
+        while ((err = open_once(sock, fill)) == -EBUSY && oxdp_now_ms() < deadline) {
             pthread_mutex_unlock(&umem->bind_lock);
             sleep_ms(BUSY_POLL_MS);
             pthread_mutex_lock(&umem->bind_lock);
@@ -110,6 +114,7 @@ void oxdp_sock_close(struct oxdp_sock *sock)
 
     pthread_mutex_lock(&umem->bind_lock);
     free_id(sock);
+    umem->freed_ms = oxdp_now_ms();
     pthread_mutex_unlock(&umem->bind_lock);
     pthread_mutex_destroy(&sock->tx_lock);
     free(sock);
@@ -377,14 +382,6 @@ static void release(struct oxdp_sock *sock)
     sock->fd = sock->tx_fd = -1;
     oxdp_umem_recover(sock->umem, sock->id);
     sock->fill_held = 0;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
 static void sleep_ms(int ms)

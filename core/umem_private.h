@@ -4,6 +4,8 @@
 #define OXDP_UMEM_PRIVATE_H 1
 
 #include <pthread.h>
+#include <stdint.h>
+#include <time.h>
 
 #include "core/umem.h"
 
@@ -29,8 +31,17 @@ struct oxdp_umem {
     struct oxdp_sock **socks;   /* By socket number; NULL: the number is free. */
     uint32_t n_socks_allocated;
     uint32_t n_socks;
+    int64_t freed_ms;           /* When a socket was last closed, at first when this was made: CLOCK_MONOTONIC. */
     int spare_fd;               /* A socket that registered the memory and is not bound yet, or -1. */
 };
+
+static inline int64_t oxdp_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
 
 static inline void oxdp_umem_set_owner(struct oxdp_umem *umem, uint64_t addr, uint16_t owner)
 {
