@@ -41,6 +41,25 @@ class Sender(threading.Thread):
         self.join()
 
 
+class Receiver(threading.Thread):
+    """Takes (number, version, port) of everything that comes, also what comes twice: a socket's buffer holds only a
+    second of it."""
+
+    def __init__(self, end, port):
+        super().__init__()
+        self.arrived = []
+        self._end, self._port = end, port
+        self._ended = threading.Event()
+
+    def run(self):
+        while not self._ended.is_set():
+            self.arrived += take(self._end, self._port, 0.05)
+
+    def stop(self):
+        self._ended.set()
+        self.join()
+
+
 class Rule:
     """The rule under test; remembers when each change was done."""
 
@@ -76,7 +95,9 @@ def test_every_packet_has_its_rule(world, switch, host, tier, purge):
         ends[name] = world.enter_context(wire.Wire(container))
     rule = Rule(switch)
     sender = Sender(ends["red"], "02:00:00:00:00:02")
-    sender.start()
+    receivers = [Receiver(ends[name], name) for name in ("green", "blue")]
+    for thread in sender, *receivers:
+        thread.start()
     floors = []                     # (number, version): packets from there on met no older rule.
     try:
         end = time.monotonic() + SECONDS
@@ -89,24 +110,19 @@ def test_every_packet_has_its_rule(world, switch, host, tier, purge):
             if chance.random() < 0.2:
                 switch.appctl("revalidator/wait")
                 floors.append((len(sender.times), len(rule.changed) - 1))
-    finally:
         sender.stop()
-    arrived = collect(ends, len(sender.times))
-    assert sorted(number for number, *_ in arrived) == list(range(len(sender.times)))
-    check(rule, floors, sender.times, sorted(arrived), in_order=not purge)
+        lab.wait_until(lambda: arrived(receivers) >= len(sender.times), f"{len(sender.times)} packets", limit=20)
+        time.sleep(0.2)             # For what comes twice.
+    finally:
+        for thread in sender, *receivers:
+            thread.stop()
+    got = [packet for receiver in receivers for packet in receiver.arrived]
+    assert sorted(number for number, *_ in got) == list(range(len(sender.times)))
+    check(rule, floors, sender.times, sorted(got), in_order=not purge)
 
 
-def collect(ends, count):
-    """(number, version, port) of everything that came, also what came twice."""
-    arrived = []
-
-    def all_came():
-        for name in "green", "blue":
-            arrived.extend(take(ends[name], name, 0.05))
-        return len(arrived) >= count
-
-    lab.wait_until(all_came, f"{count} packets", limit=20)
-    return arrived + take(ends["green"], "green", 0.2) + take(ends["blue"], "blue", 0.2)
+def arrived(receivers):
+    return sum(len(receiver.arrived) for receiver in receivers)
 
 
 def take(end, name, limit):
