@@ -125,7 +125,6 @@ DP_STAGE int dp_flow_index_matches(struct dp_ctx *ctx, const union dp_key *key, 
 /* Returns the flow in 'bucket' that matches, or DP_NO_FLOW. */
 DP_INLINE __u32 dp_bucket_find(struct dp_ctx *ctx, const struct dp_bucket *bucket, __u32 tag, const union dp_key *key)
 {
-    DP_NO_UNROLL
     for (int i = 0; i < DP_BUCKET_SLOTS; i++) {
         __u64 slot = DP_READ_ONCE(bucket->slot[i]);
 
