@@ -10,7 +10,7 @@
  *                 for each receive queue.  Written by core/prog_port.c; the kernel removes a socket that closes.
  * outputs         DEVMAP, datapath port number to device.  Written by core/prog_port.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
- * skb_outputs     ARRAY of struct bpf_skb_output by datapath port number: where packets of the network stack go.
+ * skb_outputs     ARRAY of ifindexes by datapath port number, 0 if free: where packets of the network stack go.
  *                 Written by core/tcx.c.
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/tcx.c.
  * counters        PERCPU_ARRAY of struct bpf_counters, one for each counter slot.  Written by the programs,
@@ -33,12 +33,6 @@ struct bpf_port {
     __u32 reserved[2];      /* 0: the size stays a power of two. */
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
-
-/* Where tcx sends what goes to a port. */
-struct bpf_skb_output {
-    __u32 ifindex;          /* 0: the entry is free. */
-    __u32 flags;            /* Of bpf_redirect(). */
-};
 
 #define BPF_MAX_UPCALL_QUEUES 8
 

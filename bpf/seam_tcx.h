@@ -126,14 +126,15 @@ struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct bpf_skb_output);
+    __type(value, __u32);
 } skb_outputs SEC(".maps");
 
-DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
+/* The device to send through to a port, 0 if there is none. */
+DP_INLINE __u32 dp_output_of(__u32 port_no)
 {
-    const struct bpf_skb_output *out = bpf_map_lookup_elem(&skb_outputs, &port_no);
+    const __u32 *ifindex = bpf_map_lookup_elem(&skb_outputs, &port_no);
 
-    return out && out->ifindex ? out : 0;
+    return ifindex ? *ifindex : 0;
 }
 
 /* What a flow set, for whoever sees the packet next on this host. */
@@ -151,9 +152,9 @@ DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, con
 {
     dp_set_metadata(ctx, key);
     for (__u32 i = 0; i < DP_MAX_COPIES && i < op->u.output.n; i++) {
-        const struct bpf_skb_output *out = dp_output_of(op->u.output.port[i]);
+        __u32 ifindex = dp_output_of(op->u.output.port[i]);
 
-        if (!out || bpf_clone_redirect(ctx, out->ifindex, out->flags)) {
+        if (!ifindex || bpf_clone_redirect(ctx, ifindex, 0)) {
             ctx->DP_LOST++;
         }
     }

@@ -108,15 +108,15 @@ int oxdp_tcx(struct __sk_buff *ctx)
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 length)
 {
-    const struct bpf_skb_output *out = dp_output_of(run->port);
+    __u32 ifindex = dp_output_of(run->port);
 
-    if (!out) {
+    if (!ifindex) {
         count_run(port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
     }
     dp_set_metadata(ctx, &run->key);
     count_run(port->counter_slot, DP_COUNTER_FORWARDED, run, length);
-    return bpf_redirect(out->ifindex, out->flags);
+    return bpf_redirect(ifindex, 0);
 }
 
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,

@@ -24,7 +24,7 @@ struct oxdp_attachment {
     int tcx_fd;                 /* tcx, or -1. */
     bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
     bool old_program;           /* The XDP link, inherited, still runs the program of the process before. */
-    uint32_t clsact;            /* Where a filter does what a tcx link would: enum bpf_tc_attach_point, or 0. */
+    bool clsact;                /* A filter there does what a tcx link would. */
     bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
     struct bpf_port port;
 };

@@ -28,7 +28,6 @@
 
 /* linux/bpf.h of Linux 6.6 and newer. */
 #define ATTACH_TCX_INGRESS 46
-#define ATTACH_TCX_EGRESS 47
 
 /* Where clsact has our filter: behind those of others, and found again by these numbers. */
 #define FILTER_HANDLE 1
@@ -121,9 +120,8 @@ const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs)
     return progs->tcx ? &progs->tcx->capability : &none;
 }
 
-int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex, bool to_host)
+int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
 {
-    const struct bpf_skb_output out = { .ifindex = ifindex, .flags = to_host ? BPF_F_INGRESS : 0 };
     struct oxdp_tcx *tcx = progs->tcx;
     int err;
 
@@ -133,7 +131,7 @@ int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex,
     if (port_no >= progs->max_ports) {
         return -ERANGE;
     }
-    err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, &out, BPF_ANY);
+    err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, &ifindex, BPF_ANY);
     tcx->can_output[port_no] = ifindex && !err;
     return err;
 }
@@ -144,19 +142,17 @@ bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
 }
 
 /* A link if the kernel has tcx (6.6); else a clsact filter, which stays when its maker dies, as a pinned link does. */
-static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, enum oxdp_tcx_side side)
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
-    enum bpf_attach_type type = side == OXDP_TCX_EGRESS ? ATTACH_TCX_EGRESS : ATTACH_TCX_INGRESS;
     LIBBPF_OPTS(bpf_link_create_opts, link);
-    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex,
-                .attach_point = side == OXDP_TCX_EGRESS ? BPF_TC_EGRESS : BPF_TC_INGRESS);
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = BPF_TC_INGRESS);
     LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY, .prog_fd = prog_fd,
                 .flags = BPF_TC_F_REPLACE);
     char name[32];
     int err;
 
-    at->tcx_fd = bpf_link_create(prog_fd, at->ifindex, type, &link);
+    at->tcx_fd = bpf_link_create(prog_fd, at->ifindex, ATTACH_TCX_INGRESS, &link);
     if (at->tcx_fd >= 0) {
         snprintf(name, sizeof name, "tcx-%d", at->ifindex);
         oxdp_pins_add(progs->pins, name, at->tcx_fd);
@@ -172,18 +168,17 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, enum oxd
         err = bpf_tc_attach(&hook, &filter);
     }
     oxdp_libbpf_heard();
-    at->clsact = err ? 0 : hook.attach_point;
+    at->clsact = !err;
     return err;
 }
 
-int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, enum oxdp_tcx_side side, uint32_t port_no,
-                    char **ret_error)
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, char **ret_error)
 {
     struct oxdp_attachment *at;
     int err = oxdp_attachment_new(progs, ifindex, port_no, false, NULL, 0, &at, ret_error);
 
     if (!err) {
-        err = attach(progs, at, side);
+        err = attach(progs, at);
         if (err) {
             oxdp_attachment_free(progs, at);
             return oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
@@ -194,7 +189,7 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, enum oxdp_tcx_side si
 
 void oxdp_tcx_detach_filter(const struct oxdp_attachment *at)
 {
-    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = at->clsact);
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = BPF_TC_INGRESS);
     LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
 
     oxdp_libbpf_listen();

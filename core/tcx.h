@@ -24,17 +24,13 @@ void oxdp_tcx_close(struct oxdp_progs *progs);
 const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs);
 int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd);
 
-/* Where on a device: what arrives from outside, or what the host sends. */
-enum oxdp_tcx_side { OXDP_TCX_INGRESS, OXDP_TCX_EGRESS };
-
-/* Attaches the program to 'ifindex', whose packets then belong to datapath port 'port_no'.  oxdp_progs_detach() takes
+/* Attaches the program to 'ifindex'; packets that arrive there then belong to datapath port 'port_no'.  oxdp_progs_detach() takes
  * it back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
-int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, enum oxdp_tcx_side side, uint32_t port_no,
-                    char **ret_error);
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, char **ret_error);
 
-/* Lets programs send packets to port 'port_no' through device 'ifindex' (0: no more): out of it or, 'to_host', into
- * the host as if they had arrived there.  0, or negative errno. */
-int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex, bool to_host);
+/* Lets programs send packets to port 'port_no' out of device 'ifindex' (0: no more).  0, or negative
+ * errno. */
+int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
 /* What the programs can do; nothing before oxdp_tcx_open(). */

@@ -49,8 +49,7 @@ dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         return error;
     }
     error = -oxdp_tcx_attach(dp->progs, port->device.ifindex,
-                             OXDP_TCX_INGRESS, odp_to_u32(port->port_no),
-                             errorp);
+                             odp_to_u32(port->port_no), errorp);
     if (error) {
         dpif_xdp_port_close_sockets(port, 1);
         return error;
@@ -67,8 +66,7 @@ dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
 {
     if (dp->upcalls && port->is_device) {
         int error = -oxdp_tcx_set_output(dp->progs, odp_to_u32(port->port_no),
-                                         on ? port->device.ifindex : 0,
-                                         false);
+                                         on ? port->device.ifindex : 0);
 
         if (error) {
             VLOG_ERR("%s: the engine sends what goes to this port, tcx cannot "
