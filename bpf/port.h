@@ -5,6 +5,7 @@
 #define BPF_PORT_H 1
 
 #include "bpf/maps.h"
+#include "bpf/run.h"
 
 /* Set before load: size of 'ports' less one; whether there are flow tables. */
 const volatile __u32 ports_mask;
@@ -31,21 +32,6 @@ struct {
     __type(key, __u32);
     __type(value, struct bpf_counters);
 } counters SEC(".maps");
-
-/* One run at a time on each processor: nothing of it is kept.  The stack has no room for it. */
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct dp_run);
-} runs SEC(".maps");
-
-static __always_inline struct dp_run *run_here(void)
-{
-    __u32 zero = 0;
-
-    return bpf_map_lookup_elem(&runs, &zero);
-}
 
 static __always_inline const struct bpf_port *port_lookup(__u32 ifindex)
 {

@@ -4,17 +4,12 @@
 #include "bpf/seam_xdp.h"
 #include "dp/pipeline.h"
 
+#include "bpf/run.h"
+
 char LICENSE[] SEC("license") = "GPL";
 
 /* Datapath port that frames arrive on. */
 __u32 in_port = 7;
-
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct dp_run);
-} runs SEC(".maps");
 
 /* How often each verdict was the outcome.  Not exact if several CPUs run at once. */
 __u64 n_verdicts[3];
@@ -31,8 +26,7 @@ int empty(struct xdp_md *ctx)
 SEC("xdp")
 int pipeline(struct xdp_md *ctx)
 {
-    __u32 zero = 0;
-    struct dp_run *run = bpf_map_lookup_elem(&runs, &zero);
+    struct dp_run *run = run_here();
 
     if (!run) {
         return XDP_ABORTED;
