@@ -32,6 +32,15 @@ def pytest_runtest_makereport(item, call):
         item.passed = outcome.get_result().passed
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Shows why a test that was repeated had failed."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"failed, then repeated: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+        for title, text in report.sections:
+            terminalreporter.write_line(f"{title}:\n{text}")
+
+
 @pytest.fixture(autouse=True)
 def world(request, monkeypatch):
     """What a test opens through this stack is closed after it."""
