@@ -53,12 +53,12 @@ def test_stats(network):
     after, all_after = stats(switch, "to-red"), stats(switch, "programs")
     grown = {name: after[name] - before[name] for name in after}
     assert grown["handed to the engine: no flow matches"] >= 1
-    assert grown["forwarded by XDP"] == COUNT
+    assert grown["forwarded by the program"] == COUNT
     # New masks, of other packets' flows, make the signature cache start anew.
     assert 1 <= grown["mask hits"] <= grown["masks walked"]
     assert grown["signature cache hits"] >= COUNT - 10
     assert grown["signature cache hits"] + grown["mask hits"] == sum(grown[name] for name in (
-        "forwarded by XDP", "dropped by XDP, as a flow says", "handed to the engine: the flow's actions need it"))
+        "forwarded by the program", "dropped by the program, as a flow says", "handed to the engine: the flow's actions need it"))
     assert all_after["signature cache hits"] - all_before["signature cache hits"] >= COUNT - 10
     assert hits(switch) - hits_before >= COUNT
 
