@@ -25,6 +25,9 @@ HARMLESS = re.compile("|".join((
     r"ukey installation fails",                 # It came while a revalidator deleted its flow: not installed again yet.
     r"blocked [1-9]\d{3} ms waiting")))         # The machine is busy: less than 10 seconds are no deadlock.
 
+# Of all of Open vSwitch's tools.  On a busy machine they warn that they had to wait, in the midst of their answers.
+TOOL_OPTIONS = (f"--timeout={lab.PATIENCE - 10}", "--verbose=console:err")
+
 
 def tool(name):
     """The path of one of Open vSwitch's programs: of our build, else an installed one."""
@@ -129,13 +132,13 @@ class Switch:
         shutil.rmtree(self.rundir, ignore_errors=True)
 
     def vsctl(self, *args, **how):
-        return lab.run(tool("ovs-vsctl"), f"--db=unix:{self.rundir}/db.sock", f"--timeout={lab.PATIENCE - 10}", *args, env=self.env, **how)
+        return lab.run(tool("ovs-vsctl"), f"--db=unix:{self.rundir}/db.sock", *TOOL_OPTIONS, *args, env=self.env, **how)
 
     def appctl(self, *args, target="ovs-vswitchd.ctl", **how):
-        return lab.run(tool("ovs-appctl"), f"--timeout={lab.PATIENCE - 10}", "-t", self.rundir / target, *args, env=self.env, **how)
+        return lab.run(tool("ovs-appctl"), *TOOL_OPTIONS, "-t", self.rundir / target, *args, env=self.env, **how)
 
     def ofctl(self, command, bridge, *args, **how):
-        return lab.run(tool("ovs-ofctl"), f"--timeout={lab.PATIENCE - 10}", "-O", "OpenFlow15", command,
+        return lab.run(tool("ovs-ofctl"), *TOOL_OPTIONS, "-O", "OpenFlow15", command,
                        f"unix:{self.rundir}/{bridge}.mgmt", *args, env=self.env, **how)
 
     def flows(self, bridge, *flows):
