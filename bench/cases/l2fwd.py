@@ -3,6 +3,7 @@ from bench.lib import measure
 
 TITLE = "l2fwd: set MAC, back out of the receiving port"
 GROUP = "OVS-AF_XDP"
+ABOUT = "ours-engine"
 QUESTION = ("The same with a rule that sets the destination MAC address and sends frames back to where they "
             "came from. The minimal AF_XDP program sends them back as they are.")
 RULE = "hairpin"

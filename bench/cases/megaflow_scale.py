@@ -8,6 +8,7 @@ QUESTION = "Each microflow has a megaflow of its own, an exact 5-tuple with one 
 RULE = "output"
 DAEMONS_ONLY = True
 PLOT = "lines"
+AXIS = "megaflows"
 SIZES = {"1": 1, "100": 100, "10k": 10000, "60k": 60000, "200k": 200000}
 ROWS = {row: {"title": f"{size:,}", "unit": "Mpps", "better": "more"} for row, size in SIZES.items()}
 

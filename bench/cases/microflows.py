@@ -6,6 +6,7 @@ GROUP = "Scale"
 QUESTION = "One rule, one megaflow, and ever more microflows: what do caches by packet signature cost when they miss?"
 RULE = "match"
 PLOT = "lines"
+AXIS = "microflows"
 ROWS = {row: {"title": f"{flows:,}", "unit": "Mpps", "better": "more"} for row, flows in forward.FLOWS.items()}
 
 

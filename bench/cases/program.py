@@ -6,8 +6,9 @@ from bench.lib import world
 TITLE = "The program by itself"
 GROUP = "The program"
 QUESTION = ("How long does the XDP program take for a frame, without any device: BPF_PROG_TEST_RUN, the same "
-            "frame 300,000 times, all of it in the cache? The first column is a program that does nothing.")
+            "frame 300,000 times, all of it in the cache? \"nothing\" is a program that does nothing.")
 RULE = "program"
+PLOT = "rows"
 LINES = {
     "nothing": "nothing",
     "parse": "miss, no masks",

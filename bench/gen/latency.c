@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench-traffic ping and echo: request and response over UDP sockets, as applications see a network. */
+/* bench-traffic ping, echo and serve: request and response over UDP or TCP, as applications see a network. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,15 @@
 #define ANSWER_LIMIT 1000           /* Milliseconds until a request counts as lost. */
 #define MAX_SAMPLES 1000000
 
-static int udp_socket(const struct bench_options *, int (*attach)(int, const struct sockaddr *, socklen_t));
+static int open_socket(const struct bench_options *, int type,
+                       int (*attach)(int, const struct sockaddr *, socklen_t));
+static void answer_connection(int listener);
 static int64_t ask(int sock, uint32_t number);
 static void print_percentiles(uint32_t *samples, size_t n, unsigned int lost);
 
 int bench_run_echo(const struct bench_options *options)
 {
-    int sock = bench_move_to_cpu(options->cpu) ? -1 : udp_socket(options, bind);
+    int sock = bench_move_to_cpu(options->cpu) ? -1 : open_socket(options, SOCK_DGRAM, bind);
     struct pollfd wait[] = { { .fd = sock, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
     char data[2048];
 
@@ -41,6 +44,43 @@ int bench_run_echo(const struct bench_options *options)
     return 0;
 }
 
+int bench_run_serve(const struct bench_options *options)
+{
+    int sock = bench_move_to_cpu(options->cpu) ? -1 : open_socket(options, SOCK_STREAM, bind);
+    struct pollfd wait[] = { { .fd = sock, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+
+    if (sock < 0)
+        return 1;
+    if (listen(sock, 128)) {
+        fprintf(stderr, "bench-traffic: cannot listen: %s\n", strerror(errno));
+        close(sock);
+        return 1;
+    }
+    puts("{}");
+    fflush(stdout);
+    while (poll(wait, 2, -1) > 0 && !wait[1].revents)
+        answer_connection(sock);
+    close(sock);
+    return 0;
+}
+
+/* Sends back what the next connection sends, until its other end closes it. */
+static void answer_connection(int listener)
+{
+    int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC), one = 1;
+    char data[2048];
+    ssize_t n;
+
+    if (sock < 0)
+        return;
+    setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    while ((n = recv(sock, data, sizeof(data), 0)) > 0) {
+        if (send(sock, data, n, MSG_NOSIGNAL) != n)
+            break;
+    }
+    close(sock);
+}
+
 int bench_run_ping(const struct bench_options *options)
 {
     uint32_t *samples = malloc(MAX_SAMPLES * sizeof(*samples)), number = 0;
@@ -54,14 +94,17 @@ int bench_run_ping(const struct bench_options *options)
         return 1;
     }
     while (bench_now() < end && n < MAX_SAMPLES) {
+        uint64_t start = bench_now();
         int64_t took;
 
         if (sock < 0) {
-            sock = udp_socket(options, connect);
+            sock = open_socket(options, options->tcp ? SOCK_STREAM : SOCK_DGRAM, connect);
             if (sock < 0)
                 break;
         }
         took = ask(sock, number++);
+        if (took >= 0 && options->tcp && options->new_flows)
+            took = bench_now() - start;         /* With the time that connecting takes. */
         if (took < 0)
             lost++;
         else
@@ -78,17 +121,19 @@ int bench_run_ping(const struct bench_options *options)
     return 0;
 }
 
-/* Returns a UDP socket bound or connected to --address, or -1 after having said why not. */
-static int udp_socket(const struct bench_options *options,
-                      int (*attach)(int, const struct sockaddr *, socklen_t))
+/* Returns a socket bound or connected to --address, or -1 after having said why not. */
+static int open_socket(const struct bench_options *options, int type,
+                       int (*attach)(int, const struct sockaddr *, socklen_t))
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr = options->address, .sin_port = htons(ECHO_PORT)
     };
-    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int sock = socket(AF_INET, type | SOCK_CLOEXEC, 0), one = 1;
 
+    if (sock >= 0 && type == SOCK_STREAM)
+        setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (sock < 0 || attach(sock, (struct sockaddr *)&address, sizeof(address))) {
-        fprintf(stderr, "bench-traffic: UDP socket: %s\n", strerror(errno));
+        fprintf(stderr, "bench-traffic: socket: %s\n", strerror(errno));
         if (sock >= 0)
             close(sock);
         return -1;
@@ -103,7 +148,7 @@ static int64_t ask(int sock, uint32_t number)
     uint64_t start = bench_now();
     uint32_t answer;
 
-    if (send(sock, &number, sizeof(number), 0) != sizeof(number))
+    if (send(sock, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))
         return -1;
     while (poll(&wait, 1, ANSWER_LIMIT) > 0) {
         if (recv(sock, &answer, sizeof(answer), 0) == sizeof(answer) && answer == number)

@@ -28,7 +28,10 @@ static const struct {
     { "vm", bench_run_vm },
     { "busy", bench_run_busy },
     { "echo", bench_run_echo },
+    { "serve", bench_run_serve },
     { "ping", bench_run_ping },
+    { "flood", bench_run_flood },
+    { "drain", bench_run_drain },
 };
 
 static const char usage[] =
@@ -47,9 +50,12 @@ static const char usage[] =
     "  busy      use CPU --cpu, and count in the first 8 bytes of --file; runs until it is killed\n"
     "  echo      answer UDP requests to --address until standard input ends\n"
     "  ping      send UDP requests to --address one after the other for --seconds, print percentiles of the\n"
-    "            time until the answer; --new-flows: each from another port\n"
+    "            time until the answer; --new-flows: each from another port; --tcp: to what serve answers\n"
+    "  serve     answer TCP requests to --address, one connection after the other\n"
+    "  flood     send UDP datagrams to --address from a socket for --seconds, frames of --size BYTES\n"
+    "  drain     receive and count them; a line on standard input asks for the count\n"
     "sink, forward and return take --generic: generic XDP.\n"
-    "Those that run until standard input ends print {} when they are ready; generate, sink, ping print JSON.\n";
+    "Those that run until standard input ends print {} when they are ready; generate, sink, ping, flood, drain print JSON.\n";
 
 int main(int argc, char *argv[])
 {
@@ -142,7 +148,8 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
         { "entry", required_argument, NULL, 'e' }, { "plain", no_argument, NULL, 'p' },
         { "file", required_argument, NULL, 'F' },  { "hold", required_argument, NULL, 'H' },
         { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
-        { "help", no_argument, NULL, 'h' },        { 0 },
+        { "tcp", no_argument, NULL, 'T' },         { "help", no_argument, NULL, 'h' },
+        { 0 },
     };
     double number = 0;
     int c, index;
@@ -227,6 +234,9 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
             break;
         case '6':
             options->ip6 = true;
+            break;
+        case 'T':
+            options->tcp = true;
             break;
         case 'n':
             options->new_flows = true;

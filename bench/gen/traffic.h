@@ -24,6 +24,7 @@ struct bench_options {
     uint16_t vlan;                  /* VLAN tag of generated frames; 0: none. */
     bool ip6;                       /* Generate IPv6. */
     bool new_flows;                 /* Ping: a new source port for each request. */
+    bool tcp;                       /* Ping: over TCP. */
     bool generic;                   /* Attach in generic mode: behind the driver, on skbs. */
     bool plain;                     /* Generate: as a program that is attached to no device, see generate.c. */
     bool back;                      /* Socket: send frames back instead of dropping them. */
@@ -64,8 +65,17 @@ int bench_run_busy(const struct bench_options *);
 /* Sends UDP datagrams back to where they came from, until standard input ends. */
 int bench_run_echo(const struct bench_options *);
 
-/* Measures how long --address takes to answer UDP requests; prints percentiles. */
+/* Sends back what TCP connections to it send, one connection after the other, until standard input ends. */
+int bench_run_serve(const struct bench_options *);
+
+/* Measures how long --address takes to answer requests; prints percentiles. */
 int bench_run_ping(const struct bench_options *);
+
+/* Sends UDP datagrams to --address as fast as it can, frames of --size bytes; prints how many. */
+int bench_run_flood(const struct bench_options *);
+
+/* Counts the datagrams that come to --address; each line on standard input is answered with the count. */
+int bench_run_drain(const struct bench_options *);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t bench_now(void);

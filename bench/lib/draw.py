@@ -29,7 +29,7 @@ def plot(results, case):
              if any(summary.values(results, case, peer, row) for row in about["rows"])]
     if not peers:
         return None
-    return (_lines if about.get("plot") == "lines" else _bars)(results, case, peers)
+    return {"lines": _lines, "rows": _rows}.get(about.get("plot"), _bars)(results, case, peers)
 
 
 def gains(bars):
@@ -75,6 +75,22 @@ def _bars(results, case, peers):
         axes.set_title(about["title"], fontsize=9, loc="left")
     for place in range(len(rows), lines * columns):
         grid[place // columns][place % columns].axis("off")
+    return _svg(figure)
+
+
+def _rows(results, case, peers):
+    """One panel with a bar for each row, for a single peer whose rows have one unit."""
+    plt = _matplotlib()
+    rows = results["cases"][case]["rows"]
+    unit = next(iter(rows.values()))["unit"]
+    figure, axes = plt.subplots(figsize=(8, 0.7 + 0.3 * len(rows)))
+    for y, row in enumerate(reversed(rows)):
+        samples = list(summary.values(results, case, peers[0], row).values())
+        if samples:
+            low, middle, high = (value / field.UNITS.get(unit, 1) for value in summary.quartiles(samples))
+            _bar(axes, y, peers[0], middle, low, high, summary.number(middle))
+    _finish_bars(axes, range(len(rows)), [about["title"] for about in reversed(rows.values())],
+                 f"{unit}, {next(iter(rows.values()))['better']} is better")
     return _svg(figure)
 
 
@@ -126,6 +142,7 @@ def _lines(results, case, peers):
         axes.set_xticks(range(len(names)))
         axes.set_xticklabels([rows[row]["title"] for row in names], fontsize=7.5,
                              rotation=20 if max(len(rows[row]["title"]) for row in names) > 8 else 0)
+        axes.set_xlabel(results["cases"][case].get("axis", ""), fontsize=8)
         axes.tick_params(axis="y", labelsize=7.5)
         axes.set_ylim(bottom=0)
         axes.grid(axis="y", color="#e5e5e5", linewidth=0.6)

@@ -9,8 +9,9 @@ REFERENCE = "stock-afxdp"                   # Whom ratios compare with.
 
 # How they are shown; files that are not named here come after these.
 CASE_ORDER = ["forward", "plain", "rfc2544", "match", "megaflows", "set_fields", "push_vlan", "pop_vlan", "ip6",
-              "normal", "latency", "upcalls", "offload", "ebpf", "gre", "rxdrop", "l2fwd", "veth_xdp", "cpu_cost",
-              "pvp", "pcp", "tcp", "microflows", "megaflow_scale", "masks", "cores", "churn", "flows", "idle", "program"]
+              "normal", "latency", "upcalls", "offload", "ebpf", "gre", "rxdrop", "l2fwd", "veth_xdp", "chain", "cpu_cost",
+              "pvp", "pcp", "tcp", "udp", "tcp_rr", "host", "microflows", "megaflow_scale", "masks", "storm", "cores", "churn",
+              "flow_api", "flows", "idle", "program"]
 PEER_ORDER = ["alone", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-tcx", "ours-engine",
               "ours-engine-free", "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
 QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "ours-tcx", "stock-afxdp", "dpdk-afxdp",
@@ -34,7 +35,9 @@ def peers():
 def takes_part(case, peer):
     """Whether the question of 'case' makes sense for 'peer': it can do what the case asks for, and is a
     daemon if the case asks about daemons."""
-    if peer.sockets_only and not getattr(case, "SOCKETS", False):
+    if peer.sockets_only and not (getattr(case, "SOCKETS", False) or peer.name in getattr(case, "ALSO", ())):
+        return False
+    if peer.only and case.__name__.rpartition(".")[2] not in peer.only:
         return False
     if getattr(case, "DAEMONS_ONLY", False) and not hasattr(peer, "daemon"):
         return False

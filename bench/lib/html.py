@@ -23,12 +23,12 @@ def page(results):
     groups = {}
     for case, about in results["cases"].items():
         groups.setdefault(about.get("group", "Cases"), []).append(case)
-    body = [*_head(results, groups), *_gains(results), *_targets(results)]
+    body = [*_head(results, groups), *_gains(results), *_behind(results), *_targets(results)]
     for group, cases in groups.items():
         body.append(f'<h2 id="{_anchor(group)}">{html.escape(group)}</h2>')
         for case in cases:
             body += _case(results, case)
-    body += [*_emulated(results), *_behind(results), *_failures(results), *_conditions(results)]
+    body += [*_emulated(results), *_failures(results), *_conditions(results)]
     return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
             f"content=\"width=device-width\"><title>OVS-XDP, measured</title><style>{STYLE}</style></head>\n<body>\n"
             + "\n".join(body) + "\n</body></html>\n")
@@ -39,7 +39,9 @@ def _head(results, groups):
     yield "<h1>OVS-XDP and what could be used instead</h1>"
     yield (f"<p>Measured {results['started']} to {results['ended']} on {html.escape(on['cpu'])}, {on['cores']} cores"
            f"{' of a virtual machine' if on['virtual'] else ''}, {html.escape(on['system'])}, "
-           f"{html.escape(on['kernel'])}. Absolute numbers are this machine's; compare ratios.</p>")
+           f"{html.escape(on['kernel'])}. Absolute numbers are this machine's; compare ratios. In tables a cell is the "
+           f"median of the rounds, [quartiles], and x, the ratio to "
+           f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round.</p>")
     yield "<nav>" + "".join(f'<a href="#{_anchor(group)}">{html.escape(group)}</a>' for group in groups) + "</nav>"
 
 
@@ -52,11 +54,10 @@ def _gains(results):
 
 
 def _targets(results):
-    lines = list(targets.shares(results))
-    if lines:
-        yield "<h3>How far from the ceiling?</h3>"
-        yield f"<p>{html.escape(targets.ABOUT_SHARES)}</p>"
-        yield _table([targets.SHARES_HEAD, *lines])
+    for title, note, lines in targets.all_tables(results):
+        yield f"<h2>{html.escape(title)}</h2>"
+        yield f"<p>{html.escape(note)}</p>"
+        yield _table(lines)
 
 
 def _case(results, case):
@@ -90,7 +91,7 @@ def _emulated(results):
 def _behind(results):
     lines = causes.table(results)
     yield "<h2>Where OVS-XDP is not the fastest</h2>"
-    yield _table(lines) if len(lines) > 1 else "<p>Nowhere beyond noise.</p>"
+    yield f'<div class="why">{_table(lines)}</div>' if len(lines) > 1 else "<p>Nowhere beyond noise.</p>"
 
 
 def _failures(results):
@@ -104,8 +105,6 @@ def _conditions(results):
     yield _table([["", ""], *([html.escape(k), v] for k, v in summary.conditions(results))])
     yield _table([["switch", "version"]] + [[about["title"], about["version"]] for about in results["peers"].values()
                                             if "version" in about])
-    yield (f'<p class="quiet">A cell is the median of the rounds, [quartiles], and x, the ratio to '
-           f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round.</p>")
 
 
 def _drawn(make):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP throughput, by iperf3 between the namespaces gen and sink."""
+"""TCP throughput, by iperf3 from the namespace gen to the namespace sink, or to the host."""
 
 import json
 import time
@@ -7,16 +7,18 @@ import time
 from bench.lib import cpu, world
 
 
-def tcp(w, peer, seconds):
-    """Goodput of one stream from gen to sink in bits per second, and retransmitted segments per second."""
-    server = w.start("iperf3", "--server", "--one-off", "--forceflush", "--bind", world.SINK_IP, namespace="sink")
-    while "listening" not in server.stdout.readline():
-        if server.poll() is not None:
-            raise world.Failed(f"iperf3: {server.stderr.read().strip()}")
+def tcp(w, peer, seconds, streams=1, server="sink", back=False):
+    """Goodput in bits per second, of all streams, and retransmitted segments per second.  'server': the namespace of
+    the other end; None: the switch's own.  'back': from there to gen."""
+    listening = w.start("iperf3", "--server", "--one-off", "--forceflush", "--bind", world.SINK_IP, namespace=server)
+    while "listening" not in listening.stdout.readline():
+        if listening.poll() is not None:
+            raise world.Failed(f"iperf3: {listening.stderr.read().strip()}")
     meter = cpu.Meter(peer.pids(), time.monotonic())
-    w.record("tcp", seconds * 0.8)
+    w.record(f"tcp-{streams}{'-back' if back else ''}", seconds * 0.8)
     answer = json.loads(w.inside("gen", "iperf3", "--client", world.SINK_IP, "--json", "--time", str(round(seconds)),
-                                 "--connect-timeout", "5000"))
+                                 "--connect-timeout", "5000", "--parallel", str(streams),
+                                 *["--reverse"] * back))["end"]
     used = meter.stop(time.monotonic())
-    return {"rate": {"value": answer["end"]["sum_received"]["bits_per_second"], **used},
-            "retransmits": {"value": answer["end"]["sum_sent"]["retransmits"] / answer["end"]["sum_sent"]["seconds"]}}
+    return {"rate": {"value": answer["sum_received"]["bits_per_second"], **used},
+            "retransmits": {"value": answer["sum_sent"]["retransmits"] / answer["sum_sent"]["seconds"]}}

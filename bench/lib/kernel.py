@@ -8,6 +8,8 @@ class KernelPeer:
     name = title = None
     role = "switch"                         # "ours", "switch", "part" (of ours), "baseline": no switch to choose.
     by_default = True
+    only = None                             # The cases it is measured in; None: all that it can do.
+    seldom = False                          # Whether every other round is enough.
     sockets = False                         # Whether the case has applications behind the ports; set by lib/worker.py.
     sockets_only = False
     rules = frozenset()
@@ -22,6 +24,9 @@ class KernelPeer:
 
     def pids(self):
         return []
+
+    def change_rule(self, rule):
+        """Only peers that do the same whatever the rule is are asked."""
 
     def log_tail(self):
         return []

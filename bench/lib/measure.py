@@ -30,6 +30,33 @@ def received_rate(w, peer, sink, seconds, flows, **generator):
             "generator_cpu": sent["cpu_seconds"] / sent["seconds"], **used}
 
 
+def socket_rate(w, peer, seconds):
+    """Datagrams per second that an application receives while another one sends all it can."""
+    drain = w.counting("drain", "--address", world.SINK_IP, namespace="sink")
+    wait_until_received(w, drain)
+    warm_up = max(0.3, seconds / 4)
+    sender = w.flood(warm_up + seconds + 0.2)
+    time.sleep(warm_up)
+    before = drain.read()
+    meter = cpu.Meter(peer.pids(), before["ns"] / 1e9)
+    w.record("sockets", seconds * 0.8)
+    time.sleep(seconds)
+    after = drain.read()
+    used = meter.stop(after["ns"] / 1e9)
+    sent = world.generated(sender)
+    return {"value": (after["packets"] - before["packets"]) / (after["ns"] - before["ns"]) * 1e9,
+            "sent_rate": sent["sent"] / sent["seconds"], **used}
+
+
+def wait_until_received(w, drain):
+    """Returns when a datagram comes through the switch."""
+    def received():
+        world.generated(w.flood(0.01))
+        return drain.read()["packets"]
+
+    world.wait_for(received, "a datagram through the switch")
+
+
 def received_on_two(w, peer, sinks, seconds, flows):
     """Packets per second that arrive at two sinks from two generators, g0 and g1, on a core each; the second one holds
     its program at the idle device "hold"."""
@@ -49,40 +76,46 @@ def received_on_two(w, peer, sinks, seconds, flows):
 
 def limited_rate(w, peer, sink, settings, flows, **generator):
     """The greatest rate at which the sink misses at most the share settings["loss"] of the frames: a binary search
-    (RFC 2544, 26.1), each trial "seconds" long.  A trial below the rate that passed is not repeated."""
+    (RFC 2544, 26.1), each trial "seconds" long.  A trial below the rate that passed is not repeated.  A switch in the
+    kernel holds up the generator instead of losing frames: then the greatest rate that it let through is the
+    answer."""
     seconds = max(0.3, settings["seconds"] / 2)
     unlimited = received_rate(w, peer, sink, seconds, flows, **generator)
-    low, high = 0.0, unlimited["value"] * 1.1
+    low, high, best = 0.0, unlimited["value"] * 1.1, 0.0
     for _ in range(SEARCH_STEPS):
-        rate = (low + high) / 2
-        if _loss(w, sink, seconds, flows, rate, generator) <= settings["loss"]:
-            low = rate
+        wanted = (low + high) / 2
+        rate, loss = _trial(w, sink, seconds, flows, wanted, generator)
+        if loss > settings["loss"]:
+            high = wanted
         else:
-            high = rate
-    return unlimited, {"value": low, "step": high - low}
+            low, best = wanted, max(best, rate)
+    return unlimited, {"value": best, "step": high - low}
 
 
-def _loss(w, sink, seconds, flows, rate, generator):
-    """Share of the frames sent at 'rate' that the sink does not see."""
+def _trial(w, sink, seconds, flows, rate, generator):
+    """The rate at which frames were sent, at most 'rate', and the share of them that the sink does not see."""
     before = sink.read()["packets"]
-    sent = world.generated(w.generate(seconds, flows=flows, rate=round(rate), **generator))["sent"]
+    done = world.generated(w.generate(seconds, flows=flows, rate=round(rate), **generator))
+    sent = done["sent"]
     arrived, end = sink.read()["packets"] - before, time.monotonic() + DRAIN
     while arrived < sent and time.monotonic() < end:
         time.sleep(0.01)
         arrived = sink.read()["packets"] - before
-    return 1 - arrived / sent if sent else 0
+    return sent / done["seconds"], 1 - arrived / sent if sent else 0
 
 
 def left_over(w, sinks, seconds, rate, spare, **generator):
     """CPU time, in cores, that is left to busy user processes (the class Spare) while frames come at 'rate'."""
+    quiet = sum(sink.read()["packets"] for sink in sinks)
     child = w.generate(seconds + 0.5, rate=rate, **generator)
-    time.sleep(0.3)
+    world.wait_for(lambda: sum(sink.read()["packets"] for sink in sinks) > quiet, "a frame through the switch")
+    time.sleep(0.1)
     before, start = sum(sink.read()["packets"] for sink in sinks), time.monotonic()
     left = spare.during(seconds)
     arrived = sum(sink.read()["packets"] for sink in sinks) - before
-    arrived /= time.monotonic() - start
+    took = time.monotonic() - start
     world.generated(child)
-    return {"value": left, "received_rate": arrived, "lost": max(0, 1 - arrived / rate)}
+    return {"value": sum(left), "left": left, "received_rate": arrived / took, "lost": max(0, 1 - arrived / took / rate)}
 
 
 class Spare:
@@ -91,18 +124,18 @@ class Spare:
 
     def __init__(self, w):
         self._processes = []
-        for core in {world.GENERATOR_CPU, world.SWITCH_CPU}:
+        for core in sorted({world.GENERATOR_CPU, world.SWITCH_CPU}):
             file = pathlib.Path(f"/run/busy-{core}")
             child = w.hold("busy", "--cpu", str(core), "--file", str(file))
             self._processes.append((child.pid, file))
         self._speeds = [rounds / seconds for rounds, seconds in self._progress(0.3)]
 
     def during(self, seconds):
-        """Cores' worth of work that they do during the next 'seconds'."""
+        """The share of its core's work that each does during the next 'seconds'."""
         start = time.monotonic()
         done = self._progress(seconds)
         took = time.monotonic() - start
-        return sum(rounds / speed / took for (rounds, _), speed in zip(done, self._speeds))
+        return [rounds / speed / took for (rounds, _), speed in zip(done, self._speeds)]
 
     def _progress(self, seconds):
         """Of each: rounds, seconds of CPU time."""
@@ -139,9 +172,32 @@ def latency(w, peer, seconds):
     for answers in known, new:
         if not answers["answers"]:
             raise world.Failed(f"none of {answers['lost']} requests was answered")
-    return {"p50": {"value": known["p50"] / 1e9, "answers": known["answers"], "lost": known["lost"], **used},
+    return {"p50": {"value": known["p50"] / 1e9, "answers": known["answers"], "lost": _unanswered(known), **used},
             "p99": {"value": known["p99"] / 1e9}, "p999": {"value": known["p999"] / 1e9},
-            "first": {"value": new["p50"] / 1e9, "answers": new["answers"], "lost": new["lost"]}}
+            "first": {"value": new["p50"] / 1e9, "answers": new["answers"], "lost": _unanswered(new)}}
+
+
+def tcp_latency(w, peer, seconds):
+    """Percentiles of request and response over one TCP connection; new connections per second, one after the other,
+    each with a request and its answer."""
+    start = time.monotonic()
+    meter = cpu.Meter(peer.pids(), start)
+    known = w.ping(seconds, tcp=True)
+    used = meter.stop(time.monotonic())
+    meter = cpu.Meter(peer.pids(), time.monotonic())
+    new = w.ping(seconds, tcp=True, new_flows=True)
+    used_new = meter.stop(time.monotonic())
+    for answers in known, new:
+        if not answers["answers"]:
+            raise world.Failed(f"none of {answers['lost']} requests was answered")
+    return {"p50": {"value": known["p50"] / 1e9, "answers": known["answers"], "lost": _unanswered(known), **used},
+            "p99": {"value": known["p99"] / 1e9},
+            "connections": {"value": new["answers"] / seconds, "lost": _unanswered(new), **used_new}}
+
+
+def _unanswered(answers):
+    """The share of requests."""
+    return answers["lost"] / (answers["lost"] + answers["answers"])
 
 
 def idle_cpu(peer, seconds):

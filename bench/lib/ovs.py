@@ -6,17 +6,18 @@ import pathlib
 import re
 import shutil
 
-from bench.lib import world
+from bench.lib import attack, world
 
 RUN = pathlib.Path("/run/ovs")              # A tmpfs of the measurement's own mount namespace.
 
 # What a peer is asked to do, as the OpenFlow rules that do it; frames come from sw0 and leave at sw1.  "output" is
-# the same for any number of pairs of ports, see rules_for().
+# the same for any number of pairs of ports, "chain" for any number of ports, see rules_for().
 BACK = "in_port=sw1,actions=output:sw0"
 RULES = {
     "output": [],
     "match": ["udp,in_port=sw0,nw_dst=10.1.0.0/16,tp_dst=9,actions=output:sw1", BACK],
     "normal": ["actions=NORMAL"],
+    "host": ["actions=NORMAL"],             # The one other port is the bridge's own.
     "drop": ["in_port=sw0,actions=drop"],
     "hairpin": ["in_port=sw0,actions=set_field:02:00:00:00:00:22->eth_dst,in_port"],
     "set-mac": ["in_port=sw0,actions=set_field:02:00:00:00:00:22->eth_dst,output:sw1", BACK],
@@ -34,6 +35,11 @@ RULES = {
     "l2": [f"vlan_tci=0x0000/0x1fff,dl_dst={world.sink_mac(0)},actions=output:sw1",
            f"vlan_tci=0x0000/0x1fff,dl_dst={world.GENERATOR_MAC},actions=output:sw0"],
     "gre": ["in_port=sw0,actions=output:gre0"],
+    # What lib/attack.py attacks; the generator's traffic is the victim's.
+    "access-list": ["priority=3,udp,in_port=sw0,tp_dst=9,actions=output:sw1",
+                    f"priority=2,udp,in_port=sw0,nw_src={attack.ALLOWED_IP},actions=output:sw1",
+                    f"priority=1,udp,in_port=sw0,tp_src={attack.ALLOWED_PORT},actions=output:sw1", BACK],
+    "chain": [],
 }
 TUNNEL = ("172.31.0.1", "172.31.0.2")       # Ends of the tunnel of rule "gre": on br-wire, behind sw1.
 
@@ -42,6 +48,8 @@ def rules_for(rule, ports):
     if rule == "output":
         return [f"in_port={one},actions=output:{other}" for pair in world.pairs(ports)
                 for one, other in (pair, pair[::-1])]
+    if rule == "chain":
+        return [f"in_port={one},actions=output:{other}" for one, other in zip(ports, ports[1:])]
     if rule == "l2":
         return RULES[rule] + [f"vlan_tci=0x0000/0x1fff,dl_dst={world.sink_mac(i)},actions=output:{port}"
                               for i, port in enumerate(ports[1:]) if i]
@@ -52,8 +60,10 @@ class OvsPeer:
     """A peer that is an ovs-vswitchd.  Subclasses say which one and how."""
 
     name = title = None
-    role = "switch"                         # As in lib/kernel.py, like the next three.
+    role = "switch"                         # As in lib/kernel.py, like the next five.
     by_default = True
+    only = None
+    seldom = False
     sockets = False
     sockets_only = False
     daemon = "ovs-vswitchd"
@@ -98,6 +108,11 @@ class OvsPeer:
             self._add_bridge("br0", ports)
         if rule:
             self._set_flows("br0", rules_for(rule, ports))
+
+    def change_rule(self, rule):
+        """Another of the rules that do not depend on ports, while frames may come; returns when flows follow it."""
+        self._set_flows("br0", RULES[rule])
+        self.appctl("revalidator/wait")
 
     def interface(self, _port):
         """What is set in a port's Interface record."""

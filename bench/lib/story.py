@@ -56,14 +56,24 @@ def gains_sentence(results):
 
 
 def sentence(results, case):
-    """What the plot of a case means: ours, or where it was not measured its engine, against the fastest other switch
-    and the ceiling; in the first row, and where rows are a series in the last."""
-    for ours in "ours", "ours-engine":
+    """What the plot of a case means: ours (or its engine, where the case is about that or ours was not measured)
+    against the fastest other switch and the ceiling; in the first row, and where rows are a series in the last."""
+    for ours in dict.fromkeys([results["cases"][case].get("about", "ours"), "ours", "ours-engine"]):
         rows = [row for row in results["cases"][case]["rows"] if summary.values(results, case, ours, row)]
         if rows:
+            if results["cases"][case].get("plot") == "rows":
+                return _from_least_to_most(results, case, rows, ours)
             said = [rows[0], rows[-1]] if results["cases"][case].get("plot") == "lines" else rows[:1]
             return " ".join(_about_ours(results, case, row, ours) for row in dict.fromkeys(said))
     return ""
+
+
+def _from_least_to_most(results, case, rows, peer):
+    about = results["cases"][case]["rows"]
+    middles = {row: summary.quartiles(list(summary.values(results, case, peer, row).values()))[1] for row in rows}
+    ends = [f"{summary.number(middles[row] / field.UNITS.get(about[row]['unit'], 1))} {about[row]['unit']} "
+            f"({about[row]['title']})" for row in (min(rows, key=middles.get), max(rows, key=middles.get))]
+    return f"Between {' and '.join(ends)}."
 
 
 def _about_ours(results, case, row, ours):
@@ -78,8 +88,10 @@ def _about_ours(results, case, row, ours):
                      f"({results['peers'][peer]['title']})")
     for peer in "ceiling", "l2-xdp", "minimal":
         share = better(results, case, ours, row, peer)
-        if share:
+        if share and about["better"] == "more":
             parts.append(f"{share[1]:.0%} of the {results['peers'][peer]['title']}")
+        elif share:
+            parts.append(f"{summary.number(share[1])} times as good as the {results['peers'][peer]['title']}")
     if any(summary.lost(results, case, peer, row) for peer in results["peers"]) and not rivals:
         parts.insert(0, "every other switch loses packets")
     unit = field.UNITS.get(about["unit"], 1)

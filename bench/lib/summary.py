@@ -49,15 +49,23 @@ def notes(results, case):
 
 
 def cpu_table(results, case):
-    """Cores in use while the case ran, and for rates of packets what that is for each packet; a line is left out if
-    nothing was measured."""
+    """Cores in use while the case ran, and for rates of packets what that is for each packet; or where CPU time was
+    left, if the case asks for that.  A line is left out if nothing was measured."""
     about = results["cases"][case]
-    lines = [["cores used: daemon / machine, CPU time per packet"] + [row["title"] for row in about["rows"].values()]]
+    what = ("left on the generator's core + on the other"
+            if any(s["case"] == case and "left" in s for s in results["samples"])
+            else "cores used: daemon / machine, CPU time per packet")
+    lines = [[what] + [row["title"] for row in about["rows"].values()]]
     for peer, title in results["peers"].items():
-        cells = [_cpu_cell(results, case, peer, row) for row in about["rows"]]
+        cells = [_cpu_cell(results, case, peer, row) or _left_cell(results, case, peer, row) for row in about["rows"]]
         if any(cells):
             lines.append([title["title"]] + [cell or "-" for cell in cells])
     return lines if len(lines) > 1 else []
+
+
+def _left_cell(results, case, peer, row):
+    left = list(values(results, case, peer, row, "left").values())
+    return " + ".join(f"{quartiles(shares)[1]:.2f}" for shares in zip(*left))
 
 
 def _cpu_cell(results, case, peer, row):
@@ -99,8 +107,10 @@ def lost(results, case, peer, row):
 def conditions(results):
     """[(what, how it was)]: the settings that numbers depend on."""
     on, settings = results["machine"], results["settings"]
-    rounds = sorted({1 + max(s["round"] for s in results["samples"] if s["case"] == case)
-                     for case in {s["case"] for s in results["samples"]}})
+    rounds = {}
+    for s in results["samples"]:
+        rounds.setdefault((s["case"], s["peer"]), set()).add(s["round"])
+    rounds = sorted({len(turns) for turns in rounds.values()})
     yield "rounds", f"{' or '.join(map(str, rounds))} (every other one backwards), interleaved"
     yield "a measurement", f"{settings['seconds']:g} s after {max(0.3, settings['seconds'] / 4):g} s of warming up"
     yield "loss allowed in rates without loss", f"{settings.get('loss', 0):.2%}"

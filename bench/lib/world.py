@@ -55,7 +55,7 @@ class World:
             self.make_namespace(namespace)
 
     def inside(self, namespace, *args):
-        return command("ip", "netns", "exec", namespace, *args)
+        return command(*(("ip", "netns", "exec", namespace) if namespace else ()), *args)
 
     def make_path(self):
         """Makes the two veth pairs of the drawing above."""
@@ -140,32 +140,66 @@ class World:
     def give_addresses(self, offloads=False):
         """Makes the two ends hosts that know each other, without the offloads that a switch in userspace
         would have to make up for, unless 'offloads'."""
-        for namespace, device, address, other, mac in (
-                ("gen", "g0", GENERATOR_IP, SINK_IP, SINK_MAC), ("sink", "s0", SINK_IP, GENERATOR_IP, GENERATOR_MAC)):
-            command("ip", "-n", namespace, "address", "add", f"{address}/8", "dev", device)
-            command("ip", "-n", namespace, "neighbour", "add", other, "lladdr", mac, "dev", device)
-            if not offloads:
-                self.inside(namespace, "ethtool", "-K", device, "tx", "off", "gro", "on")
+        self._give_address("gen", "g0", GENERATOR_IP, (SINK_IP, SINK_MAC), offloads)
+        self._give_address("sink", "s0", SINK_IP, (GENERATOR_IP, GENERATOR_MAC), offloads)
+
+    def give_host_addresses(self, device, offloads):
+        """The same between gen and the switch's own namespace, where 'device' is on the switch."""
+        mac = pathlib.Path(f"/sys/class/net/{device}/address").read_text(encoding="ascii").strip()
+        command("ip", "link", "set", device, "up")
+        self._give_address("gen", "g0", GENERATOR_IP, (SINK_IP, mac), offloads)
+        self._give_address(None, device, SINK_IP, (GENERATOR_IP, GENERATOR_MAC), offloads)
+
+    def _give_address(self, namespace, device, address, other, offloads):
+        where = ["-n", namespace] if namespace else []
+        command("ip", *where, "address", "add", f"{address}/8", "dev", device)
+        command("ip", *where, "neighbour", "replace", other[0], "lladdr", other[1], "dev", device)
+        if not offloads:
+            self.inside(namespace, "ethtool", "-K", device, "tx", "off", "gro", "on")
+
+    def lend_many_ports(self, namespace):
+        """Lets a client make many connections: each keeps its port for a minute."""
+        self.inside(namespace, "sysctl", "-qw", "net.ipv4.ip_local_port_range=1024 65000", "net.ipv4.tcp_tw_reuse=1")
 
     def start_echo(self):
-        self.hold("echo", "--address", SINK_IP, "--cpu", str(GENERATOR_CPU), namespace="sink")
+        """Starts who answers ping(), over UDP and over TCP."""
+        for command_ in "echo", "serve":
+            self.hold(command_, "--address", SINK_IP, "--cpu", str(GENERATOR_CPU), namespace="sink")
 
-    def ping(self, seconds, new_flows=False):
-        """Returns answers, lost, and the percentiles min, p50, p99, p999, max in nanoseconds."""
+    def ping(self, seconds, new_flows=False, tcp=False):
+        """Returns answers, lost, and the percentiles min, p50, p99, p999, max in nanoseconds; 'new_flows': each
+        request from another port, or with 'tcp' by a connection of its own."""
         return json.loads(self.inside("gen", self.traffic, "ping", "--address", SINK_IP, "--seconds",
-                                      str(seconds), "--cpu", str(GENERATOR_CPU),
-                                      *(["--new-flows"] if new_flows else [])))
+                                      str(seconds), "--cpu", str(GENERATOR_CPU), *["--new-flows"] * new_flows,
+                                      *["--tcp"] * tcp))
 
     def wait_for_answers(self, limit=10):
         wait_for(lambda: self.ping(0.05)["answers"], "an answer through the switch", limit)
+
+    def flood(self, seconds, size=60):
+        """Starts sending datagrams from a socket; its result is for generated()."""
+        return self.start(self.traffic, "flood", "--address", SINK_IP, "--seconds", str(seconds), "--size", str(size),
+                          "--cpu", str(GENERATOR_CPU), namespace="gen")
 
     def announce_sink(self):
         """Sends a frame from each receiver's address, so that learning switches know where it lives."""
         for namespace, device, mac in self._receivers:
             frame = b"\xff" * 6 + bytes.fromhex(mac.replace(":", "")) + b"\x88\xb5" + bytes(46)
-            with in_namespace(namespace), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
-                sock.bind((device, 0))
+            with self.raw_socket(namespace, device) as sock:
                 sock.send(frame)
+
+    def introduce(self):
+        """Lets switches learn where the sink lives before the first request, which they would flood: Open vSwitch
+        looks at its flows again only after up to half a second."""
+        self.announce_sink()
+        time.sleep(0.1)
+
+    def raw_socket(self, namespace, device):
+        """A socket that sends frames out of a device."""
+        with in_namespace(namespace):
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        sock.bind((device, 0))
+        return sock
 
     def wait_for_path(self, sink, limit=10):
         """Returns when a frame of the generator reaches the sink."""

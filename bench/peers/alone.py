@@ -9,6 +9,7 @@ class Peer(kernel.KernelPeer):
     title = "generator and sink alone"
     role = "baseline"
     rules = frozenset({"output", "l2"})
+    only = {"forward", "rfc2544", "cores", "cpu_cost"}
     sink_at = ("sw0", None)
 
     def start(self, _w, _ports, _rule):

@@ -5,7 +5,7 @@ from bench.lib import kernel, world
 class Peer(kernel.KernelPeer):
     name = "bridge"
     title = "Linux bridge"
-    rules = frozenset({"output", "per-source", "normal", "l2"})
+    rules = frozenset({"output", "per-source", "normal", "host", "l2"})
 
     def start(self, _w, ports, rule):
         """One bridge for each pair of ports where frames go from port to port, or one for all."""

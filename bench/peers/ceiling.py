@@ -8,9 +8,13 @@ class Peer(kernel.KernelPeer):
     name = "ceiling"
     title = "bare bpf_redirect_map"
     role = "baseline"
-    rules = frozenset({"output", "match", "per-source", "set", "set-mac", "push-vlan", "pop-vlan", "ip6"})
+    rules = frozenset({"output", "match", "per-source", "set", "set-mac", "push-vlan", "pop-vlan", "ip6", "chain"})
 
-    def start(self, w, ports, _rule):
+    def start(self, w, ports, rule):
+        if rule == "chain":
+            for one, other in zip(ports, [*ports[1:], ports[0]]):
+                w.hold("forward", "--dev", one, "--to", other)
+            return
         for one, other in world.pairs(ports):
             w.hold("forward", "--dev", one, "--to", other)
             w.hold("forward", "--dev", other, "--to", one)

@@ -6,3 +6,4 @@ class Peer(ovs.DpdkPeer):
     name = "dpdk-packet"
     title = "OVS-DPDK, AF_PACKET driver"
     driver = "net_af_packet"
+    seldom = True

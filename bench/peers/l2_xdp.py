@@ -9,6 +9,7 @@ class Peer(kernel.KernelPeer):
     title = "bare XDP L2 forwarder"
     role = "baseline"
     rules = frozenset({"l2", "normal"})
+    offloads = False                        # XDP leaves checksums as it finds them.
 
     def start(self, w, ports, _rule):
         macs = [world.GENERATOR_MAC, *(world.sink_mac(i) for i in range(len(ports) - 1))]

@@ -10,5 +10,7 @@ class Peer(ours.Peer):
     title = "OVS-XDP, engine alone"
     role = "part"
     hook = "xdp"
+    only = {"forward", "match", "megaflows", "latency", "upcalls", "gre", "rxdrop", "l2fwd", "tcp", "megaflow_scale",
+            "masks", "storm"}
     rules = ovs.OvsPeer.rules
     options = {"xdp-offload": "false"}

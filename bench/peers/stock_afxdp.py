@@ -5,6 +5,7 @@ from bench.lib import ovs
 class Peer(ovs.StockPeer):
     name = "stock-afxdp"
     title = "stock OVS, AF_XDP ports"
+    rules = ovs.StockPeer.rules | {"flow-api"}
 
     def interface(self, port):
         return ["type=afxdp"]

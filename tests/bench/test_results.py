@@ -3,6 +3,7 @@
 import copy
 import json
 import pathlib
+import socket
 import sys
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP))
 
-from bench.lib import compare, draw, emulated, field, html, markdown, story, summary, targets  # noqa: E402
+from bench.lib import (attack, compare, draw, emulated, field, html, markdown, progress, story,  # noqa: E402
+                       summary, targets)
 
 RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
          "bridge": [1.2e6, 1.2e6, 1.3e6]}
@@ -74,6 +76,15 @@ def test_cpu_per_packet(results):
     assert ours[1] == "0.50 / 1.50, 214 ns = 429 cycles"
 
 
+def test_what_was_left_stands_instead_of_what_was_used(results):
+    for sample in results["samples"]:
+        if sample["peer"] == "ours":
+            sample["left"] = [0.25, 0.75]
+            del sample["machine_cpu" if "machine_cpu" in sample else "left"]
+    head, *lines = summary.cpu_table(results, "forward")
+    assert head[0].startswith("left on") and ["OVS-XDP", "0.25 + 0.75", "-", "-"] in lines
+
+
 def test_loss_is_shown(results):
     for sample in results["samples"]:
         if sample["peer"] == "bridge":
@@ -83,6 +94,12 @@ def test_loss_is_shown(results):
 
 def test_better_for_less(results):
     assert story.better(results, "latency", "ours", "first")[1] == pytest.approx(61 / 41, rel=0.03)
+
+
+def test_sentence_is_about_whom_the_case_is_about(results):
+    assert story.sentence(results, "forward").startswith("1 flow: OVS-XDP has 7.00 Mpps")
+    results["cases"]["forward"]["about"] = "bridge"
+    assert "Linux bridge has 1.20 Mpps" in story.sentence(results, "forward")
 
 
 def test_behind_names_the_fastest_other_switch(results):
@@ -184,6 +201,38 @@ def test_every_case_and_peer_says_what_it_is():
     for name, peer in field.peers().items():
         assert peer.title and peer.role in ("ours", "part", "switch", "baseline"), name
     assert set(field.CASE_ORDER) == set(field.cases()) and set(field.PEER_ORDER) == set(field.peers())
+
+
+@pytest.mark.parametrize("case, peer, wanted", [
+    ("forward", "ours", True),
+    ("forward", "ours-tcx", False),         # There the peer "ours" stands for both hooks ...
+    ("cpu_cost", "ours-tcx", True),         # ... but where a case wants both ...
+    ("tcp", "ours-tcx", True),              # ... and where sockets are.
+    ("veth_xdp", "alone", False),           # What generator and sink cost needs saying only once.
+    ("flows", "bridge", False),             # It has no daemon,
+    ("host", "l2-xdp", False),              # and it is no host's.
+])
+def test_who_takes_part(case, peer, wanted):
+    assert field.takes_part(field.cases()[case], field.peers()[peer]()) == wanted
+
+
+def test_attack_needs_many_masks():
+    """No two packets differ from what is allowed first at the same bits."""
+    frames = [attack.frame(i) for i in range(attack.N_FRAMES)]
+    assert len(set(frames)) == attack.N_FRAMES == 512 and {len(frame) for frame in frames} == {60}
+    allowed = int.from_bytes(socket.inet_aton(attack.ALLOWED_IP), "big"), attack.ALLOWED_PORT
+    first = {tuple((int.from_bytes(frame[at], "big") ^ value).bit_length()
+                   for at, value in zip((slice(26, 30), slice(34, 36)), allowed)) for frame in frames}
+    assert len(first) == attack.N_FRAMES
+
+
+def test_time_left(capsys):
+    jobs = [("forward", peer, turn) for turn in range(2) for peer in ("ours", "bridge")]
+    clock = progress.Progress(jobs, {"forward/ours": 60.0}, more=600)
+    clock.announce()
+    assert "4 measurements, about 14 minutes" in capsys.readouterr().err     # The bridge is taken to be as slow as ours.
+    progress.Progress(jobs, {}).announce()
+    assert "4 measurements\n" == capsys.readouterr().err
 
 
 def test_documentation_is_made_of_kept_results():

@@ -12,14 +12,14 @@ from bench.lib import measure  # noqa: E402
 
 
 class Switch:
-    """Carries 'capacity' packets per second and loses what is more; and always the share 'leak'."""
+    """Carries 'capacity' packets per second and loses what is more, or lets it wait; and loses the share 'leak'."""
 
-    def __init__(self, capacity, leak=0.0):
-        self.capacity, self.leak, self.packets, self.trials = capacity, leak, 0, []
+    def __init__(self, capacity, leak=0.0, waits=False):
+        self.capacity, self.leak, self.waits, self.packets, self.trials = capacity, leak, waits, 0, []
 
     def generate(self, seconds, flows, rate):
         assert flows == 7
-        sent = round(seconds * rate)
+        sent = round(seconds * (min(rate, self.capacity) if self.waits else rate))
         self.trials.append(rate)
         self.packets += round(min(sent, seconds * self.capacity) * (1 - self.leak))
         return Finished({"sent": sent, "seconds": seconds})
@@ -57,3 +57,11 @@ def test_limited_rate(monkeypatch, received, capacity, leak, loss, wanted):
     assert most["value"] == received
     assert wanted - found["step"] <= found["value"] <= wanted * (1 + loss) + 1
     assert found["step"] <= 0.01 * received and len(switch.trials) == measure.SEARCH_STEPS
+
+
+def test_rate_that_was_not_sent_does_not_count(monkeypatch):
+    """A switch on the generator's own core lets it wait: nothing is lost at any rate that is asked for."""
+    switch = Switch(9e5, waits=True)
+    monkeypatch.setattr(measure, "received_rate", lambda *_args, **_more: {"value": 1e6})
+    _, found = measure.limited_rate(switch, None, switch, {"seconds": 0.5, "loss": 0.001}, 7)
+    assert found["value"] == pytest.approx(9e5, rel=0.01)
