@@ -104,6 +104,11 @@ static __always_inline void count_run(__u32 slot, enum dp_counter counter, const
     }
 }
 
+static __always_inline enum dp_counter counter_of_drop(const struct dp_run *run)
+{
+    return run->reason == DP_REASON_NONE ? DP_COUNTER_METERED : DP_COUNTER_DROPPED;
+}
+
 static __always_inline enum dp_counter counter_of_reason(__u32 reason)
 {
     return reason == DP_REASON_MISS ? DP_COUNTER_UP_MISS

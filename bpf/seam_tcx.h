@@ -60,7 +60,7 @@ DP_INLINE int dp_pull(struct dp_ctx *ctx)
 }
 
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
-DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_coarse_ns(); }
+DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
 
 /* No operation that needs these runs here (bpf/tcx.bpf.c): the kernel could not segment the packet afterwards. */

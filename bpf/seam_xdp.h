@@ -25,7 +25,7 @@ DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
 }
 
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
-DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_coarse_ns(); }
+DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return bpf_xdp_adjust_head(ctx, n); }
 DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return bpf_xdp_adjust_tail(ctx, -(int) n); }

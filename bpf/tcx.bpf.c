@@ -17,8 +17,8 @@
  * guess until then, meters are the engine's. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
 #define DP_OPS_HERE (DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(SET_MPLS)  \
-                                               | OP_BIT(SET_SCTP) | OP_BIT(SET_ND_EXT) | OP_BIT(TRUNC)  \
-                                               | OP_BIT(METER)) | DP_CAPABILITY_COPIES)
+                                               | OP_BIT(SET_SCTP) | OP_BIT(SET_ND_EXT)                  \
+                                               | OP_BIT(TRUNC)) | DP_CAPABILITY_COPIES)
 
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"
@@ -98,7 +98,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     case DP_VERDICT_OUTPUT:
         return output(ctx, port, run, length);
     case DP_VERDICT_DROP:
-        count_run(port->counter_slot, DP_COUNTER_DROPPED, run, length);
+        count_run(port->counter_slot, counter_of_drop(run), run, length);
         return TC_ACT_SHOT;
     default:
         return hand_up(ctx, port, run, length);

@@ -48,7 +48,7 @@ int oxdp_xdp(struct xdp_md *ctx)
     case DP_VERDICT_OUTPUT:
         return output(ctx, port, run, length);
     case DP_VERDICT_DROP:
-        count_run(port->counter_slot, DP_COUNTER_DROPPED, run, length);
+        count_run(port->counter_slot, counter_of_drop(run), run, length);
         return XDP_DROP;
     default:
         return hand_up(ctx, port, run, length);

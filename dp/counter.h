@@ -9,8 +9,9 @@
 
 /* X(name, text).  A frame's fate is one of these. */
 #define DP_FATE_COUNTERS(X)                                                                   \
-    X(FORWARDED,    "forwarded by the program")                                           \
-    X(DROPPED,      "dropped by the program, as a flow says")                              \
+    X(FORWARDED,    "forwarded by the program")                                          \
+    X(DROPPED,      "dropped by the program, as a flow says")                             \
+    X(METERED,      "dropped by the program, above the rate of a meter")                 \
     X(UP_OFF,       "handed to the engine: the fast path is off")                        \
     X(UP_MISS,      "handed to the engine: no flow matches")                             \
     X(UP_ENGINE,    "handed to the engine: the flow's actions need it")                  \
@@ -19,7 +20,7 @@
     X(NO_OUTPUT,    "dropped: the output port is gone")                                  \
     X(NO_SOCKET,    "dropped: no AF_XDP socket serves the receive queue")                \
     X(NO_HEADROOM,  "dropped: the driver left no room for the record before the frame")  \
-    X(TOO_LONG,     "dropped: longer than what the engine takes from a port with tcx")  \
+    X(TOO_LONG,     "dropped: longer than what the engine takes from a port with tcx") \
     X(UNKNOWN_PORT, "passed to the host: the device is not a port of this datapath")
 
 /* Lookups.  A frame is looked up once, and once more each time that it is recirculated. */

@@ -35,7 +35,7 @@ struct dp_run {
     __u32 port;                 /* DP_VERDICT_OUTPUT: datapath port. */
     __u32 flow;                 /* DP_VERDICT_UP: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
-    __u32 reason;               /* DP_VERDICT_UP: enum dp_reason. */
+    __u32 reason;               /* DP_VERDICT_UP: enum dp_reason.  DP_VERDICT_DROP: DP_REASON_NONE if a meter did. */
     __u32 passes;               /* Flows executed before that: the frame may have changed if not 0. */
     struct dp_walked walked;    /* Of all passes. */
 };
@@ -174,6 +174,7 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
         }
         if (executed == DP_EXECUTE_DROP) {
             fate = DP_FATE_DROP;
+            run->reason = DP_REASON_NONE;
         }
     }
     dp_count(ctx, head, run, len);

@@ -26,7 +26,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 2
+#define DP_TABLE_VERSION 3
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -142,26 +142,29 @@ struct dp_op {
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");
 
-#define DP_METER_BANDS 4
+#define DP_METER_BANDS 8
 
-/* Token buckets in time: a band lets a packet pass when 'next' is not more than 'burst' ahead of now; each
- * packet moves 'next' by its cost.  A packet dropped by the band with the highest rate exceeded. */
+/* Token buckets in time (dp/meter.h): 'next' is the time up to which tokens are spent; it may be at most 'burst'
+ * behind now, and each packet moves it forward by its cost, but not beyond now. */
 struct dp_meter {
+    __u32 active;               /* Set last, cleared first. */
+    __u32 per_packet;           /* Bands count packets (else bytes). */
     __u32 n_bands;
-    __u32 per_packet;           /* Bands count packets (else bits). */
+    __u32 pad;
     struct dp_meter_band {
+        __u32 rate;             /* Packets or kilobits a second. */
+        __u32 pad;
         __u64 cost_ns16;        /* Nanoseconds * 2^16 per packet, or per byte. */
-        __u64 burst_ns;
-        __u64 next;             /* Nanoseconds of CLOCK_MONOTONIC. */
+        __u64 burst;            /* Nanoseconds; of a band whose rate is 0, packets or bytes. */
+        __u64 next;             /* Nanoseconds of CLOCK_MONOTONIC and DP_METER_EPOCH; or packets or bytes. */
         __u64 packets;          /* Dropped. */
         __u64 bytes;
     } band[DP_METER_BANDS];
     __u64 packets;              /* Seen. */
     __u64 bytes;
-    __u64 used;
-    __u64 pad[4];
+    __u64 pad1[4];
 };
-_Static_assert(sizeof(struct dp_meter) == 224, "meter layout");
+_Static_assert(sizeof(struct dp_meter) == 448, "meter layout");
 
 struct dp_head {
     __u32 magic;

@@ -134,7 +134,7 @@ prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
                       oxdp_progs_unpinned(dp->progs));
         }
         if (dp->n_fast_flows) {
-            dp->fastpath = dpif_xdp_fastpath_create(dp->progs);
+            dp->fastpath = dpif_xdp_fastpath_create(dp);
         }
     }
     return 0;

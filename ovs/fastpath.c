@@ -28,6 +28,7 @@ enum dpif_xdp_fastpath_reason {
     DPIF_XDP_COMPILE_REASONS(X)
 #undef X
     REASON_PORT,
+    REASON_METER,
     REASON_FULL,
     N_REASONS
 };
@@ -37,6 +38,7 @@ static const char *const reason_texts[N_REASONS] = {
     DPIF_XDP_COMPILE_REASONS(X)
 #undef X
     [REASON_PORT] = "outputs to a port that programs cannot send to",
+    [REASON_METER] = "use a meter beyond those that programs have",
     [REASON_FULL] = "found the tables full",
 };
 
@@ -67,10 +69,11 @@ static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
                    const struct dpif_xdp_compiled *);
 
 struct dpif_xdp_fastpath *
-dpif_xdp_fastpath_create(struct oxdp_progs *progs)
+dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_fastpath *fp = xzalloc(sizeof *fp);
     int error = -oxdp_ticks_open(&fp->ticks);
+    const struct dp_tables *memory;
 
     if (error) {
         VLOG_ERR("cannot read the kernel's clock (%s): all flows run in the "
@@ -78,14 +81,16 @@ dpif_xdp_fastpath_create(struct oxdp_progs *progs)
         free(fp);
         return NULL;
     }
-    fp->progs = progs;
-    fp->table = oxdp_progs_table(progs);
-    fp->n_indexes = oxdp_table_memory(fp->table)->n_flows;
+    fp->progs = dp->progs;
+    fp->table = oxdp_progs_table(fp->progs);
+    memory = oxdp_table_memory(fp->table);
+    fp->n_indexes = memory->n_flows;
     fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
     fp->older = xcalloc(fp->n_indexes, sizeof *fp->older);
     ovs_mutex_init(&fp->settle_mutex);
     oxdp_table_on_reclaim(fp->table, reclaimed, fp);
-    oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
+    memory->head->vlan_limit = flow_vlan_limit;
+    dpif_xdp_meters_share(&dp->meters, memory->meters, memory->n_meters);
     return fp;
 }
 
@@ -170,6 +175,22 @@ can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
                 : oxdp_progs_can_output(fp->progs, compiled->arg)));
 }
 
+/* Whether programs have all meters that 'compiled' uses. */
+static bool
+shares_meters(const struct dpif_xdp_dp *dp,
+              const struct dpif_xdp_compiled *compiled)
+{
+    for (uint32_t i = 0; i < compiled->n_ops; i++) {
+        const struct dp_op *op = &compiled->ops[i];
+
+        if (op->code == DP_OP_METER
+            && !dpif_xdp_meters_shares(&dp->meters, op->u.meter)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether the flow in the table's entry 'index' sends to port 'port_no'. */
 static bool
 entry_outputs_to(const struct dpif_xdp_fastpath *fp, uint32_t index,
@@ -199,7 +220,7 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_compiled compiled;
     enum dpif_xdp_fastpath_reason reason;
-    struct dp_capability caps;
+    const struct dp_capability *caps;
     uint32_t replaced = flow->fp.index;
     bool matches, on_tcx;
 
@@ -207,16 +228,17 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
         return;
     }
     on_tcx = is_on_tcx(dp, match->flow.in_port.odp_port);
-    caps = *(on_tcx ? oxdp_tcx_capability(fp->progs)
-             : oxdp_progs_capability(fp->progs));
+    caps = (on_tcx ? oxdp_tcx_capability(fp->progs)
+            : oxdp_progs_capability(fp->progs));
     uncount(fp, flow);
-
-    /* Meters live in the engine, whose token buckets programs do not share. */
-    caps.ops &= ~(UINT64_C(1) << DP_OP_METER);
     reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
-        match, actions, actions_len, &caps, &compiled, &matches);
+        match, actions, actions_len, caps, &compiled, &matches);
     if (!reason && !can_output(fp, on_tcx, &compiled)) {
         reason = REASON_PORT;
+    } else if (!reason && !shares_meters(dp, &compiled)) {
+        reason = REASON_METER;
+    }
+    if (reason) {
         compiled.fate = DP_FATE_ENGINE;
         compiled.n_ops = 0;
     }

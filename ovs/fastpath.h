@@ -24,10 +24,9 @@ struct ds;
 struct dp_record;
 struct match;
 struct nlattr;
-struct oxdp_progs;
 
-/* Creates the fast path over the tables of 'progs'; NULL if that fails. */
-struct dpif_xdp_fastpath *dpif_xdp_fastpath_create(struct oxdp_progs *);
+/* Creates the fast path over the tables of dp->progs; NULL if that fails. */
+struct dpif_xdp_fastpath *dpif_xdp_fastpath_create(struct dpif_xdp_dp *);
 
 /* Frees 'fp', which has no flows any more.  NULL is allowed. */
 void dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp);

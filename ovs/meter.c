@@ -5,7 +5,10 @@
 
 #include <errno.h>
 
+#include "core/grace.h"
 #include "dp-packet.h"
+#include "dp/seam_native.h"
+#include "dp/meter.h"
 #include "hash.h"
 #include "openvswitch/ofp-meter.h"
 #include "ovs-rcu.h"
@@ -13,28 +16,14 @@
 #include "util.h"
 
 #define MAX_METERS (1u << 18)
-#define MAX_BANDS 8
 #define METER_FLAGS (OFPMF13_STATS | OFPMF13_PKTPS | OFPMF13_KBPS   \
                      | OFPMF13_BURST)
-
-/* A token bucket.  A token is a millionth of a packet or a thousandth of a
- * bit, so that 'rate' tokens come each microsecond. */
-struct band {
-    uint64_t rate;                      /* Packets/s or kbit/s. */
-    uint64_t size;                      /* Tokens. */
-    uint64_t tokens;
-    uint64_t n_packets, n_bytes;        /* Dropped. */
-};
 
 struct meter {
     struct cmap_node node;
     uint32_t id;
-    bool per_packet;
-    struct ovs_mutex mutex;             /* Guards what follows. */
-    long long int used;                 /* Microseconds. */
-    uint64_t n_packets, n_bytes;        /* Seen. */
-    size_t n_bands;
-    struct band bands[];
+    struct dp_meter *state;             /* 'own', or one that programs use. */
+    struct dp_meter own;
 };
 
 static struct meter *
@@ -50,22 +39,37 @@ find_meter(const struct dpif_xdp_meters *meters, uint32_t id)
     return NULL;
 }
 
+/* Lets programs that find 'meter' in their tables, and engine threads that
+ * hold it, pass everything. */
 static void
-free_meter(struct meter *meter)
+deactivate(struct dp_meter *meter)
 {
-    ovs_mutex_destroy(&meter->mutex);
-    free(meter);
+    __atomic_store_n(&meter->active, 0, __ATOMIC_RELEASE);
+    oxdp_grace(NULL);
 }
 
+/* Makes '*config' meter 'id', in the programs' tables if it fits there. */
 static void
-remove_meter(struct dpif_xdp_meters *meters, uint32_t id)
+put_meter(struct dpif_xdp_meters *meters, uint32_t id,
+          const struct dp_meter *config)
     OVS_REQUIRES(meters->mutex)
 {
-    struct meter *meter = find_meter(meters, id);
+    struct meter *old = find_meter(meters, id);
+    struct meter *meter = xzalloc(sizeof *meter);
 
-    if (meter) {
-        cmap_remove(&meters->map, &meter->node, hash_int(id, 0));
-        ovsrcu_postpone(free_meter, meter);
+    meter->id = id;
+    meter->state = (dpif_xdp_meters_shares(meters, id)
+                    ? &meters->shared[id] : &meter->own);
+    if (meter->state != &meter->own) {
+        deactivate(meter->state);
+    }
+    *meter->state = *config;
+    __atomic_store_n(&meter->state->active, 1, __ATOMIC_RELEASE);
+    if (old) {
+        cmap_replace(&meters->map, &old->node, &meter->node, hash_int(id, 0));
+        ovsrcu_postpone(free, old);
+    } else {
+        cmap_insert(&meters->map, &meter->node, hash_int(id, 0));
     }
 }
 
@@ -74,6 +78,8 @@ dpif_xdp_meters_init(struct dpif_xdp_meters *meters)
 {
     ovs_mutex_init(&meters->mutex);
     cmap_init(&meters->map);
+    meters->shared = NULL;
+    atomic_init(&meters->n_shared, 0);
 }
 
 void
@@ -81,13 +87,40 @@ dpif_xdp_meters_destroy(struct dpif_xdp_meters *meters)
 {
     struct meter *meter;
 
-    ovs_mutex_lock(&meters->mutex);
     CMAP_FOR_EACH (meter, node, &meters->map) {
-        remove_meter(meters, meter->id);
+        cmap_remove(&meters->map, &meter->node, hash_int(meter->id, 0));
+        ovsrcu_postpone(free, meter);
     }
-    ovs_mutex_unlock(&meters->mutex);
     cmap_destroy(&meters->map);
     ovs_mutex_destroy(&meters->mutex);
+}
+
+void
+dpif_xdp_meters_share(struct dpif_xdp_meters *meters, struct dp_meter *shared,
+                      uint32_t n)
+{
+    struct meter *meter;
+
+    ovs_mutex_lock(&meters->mutex);
+    meters->shared = shared;
+    atomic_store(&meters->n_shared, n);
+    CMAP_FOR_EACH (meter, node, &meters->map) {
+        if (meter->id < n && meter->state == &meter->own) {
+            const struct dp_meter config = meter->own;
+
+            put_meter(meters, meter->id, &config);
+        }
+    }
+    ovs_mutex_unlock(&meters->mutex);
+}
+
+bool
+dpif_xdp_meters_shares(const struct dpif_xdp_meters *meters, uint32_t id)
+{
+    uint32_t n;
+
+    atomic_read(&CONST_CAST(struct dpif_xdp_meters *, meters)->n_shared, &n);
+    return id < n;
 }
 
 void
@@ -97,52 +130,57 @@ dpif_xdp_meter_get_features(const struct dpif *dpif OVS_UNUSED,
     features->max_meters = MAX_METERS;
     features->band_types = 1u << OFPMBT13_DROP;
     features->capabilities = METER_FLAGS;
-    features->max_bands = MAX_BANDS;
+    features->max_bands = DP_METER_BANDS;
     features->max_color = 0;
 }
 
+/* Fills '*band' from its rate, packets or kilobits a second, and burst, packets
+ * or kilobits. */
+static void
+init_band(struct dp_meter_band *band, uint32_t rate, uint32_t burst,
+          bool per_packet)
+{
+    unsigned int units = per_packet ? 1 : 1000 / 8;     /* A burst's. */
+
+    memset(band, 0, sizeof *band);
+    band->rate = rate;
+    band->burst = (uint64_t) burst * units;
+    if (rate) {
+        band->cost_ns16 = (UINT64_C(1000000000) << 16) / units / rate;
+        band->burst = (unsigned __int128) band->burst * band->cost_ns16 >> 16;
+    }
+}
+
 int
-dpif_xdp_meter_set(struct dpif_xdp_meters *meters, ofproto_meter_id id_,
+dpif_xdp_meter_set(struct dpif_xdp_meters *meters, ofproto_meter_id id,
                    struct ofputil_meter_config *config)
 {
-    uint32_t id = id_.uint32;
-    struct meter *meter;
+    bool per_packet = (config->flags & OFPMF13_PKTPS) != 0;
+    struct dp_meter meter = { .per_packet = per_packet };
 
-    if (id >= MAX_METERS) {
+    if (id.uint32 >= MAX_METERS) {
         return EFBIG;
     } else if (config->flags & ~METER_FLAGS) {
         return EBADF;
-    } else if (config->n_bands > MAX_BANDS) {
+    } else if (config->n_bands > DP_METER_BANDS) {
         return EINVAL;
     }
     for (size_t i = 0; i < config->n_bands; i++) {
-        if (config->bands[i].type != OFPMBT13_DROP) {
+        struct ofputil_meter_band *band = &config->bands[i];
+
+        if (band->type != OFPMBT13_DROP) {
             return ENODEV;
         }
-    }
-
-    meter = xzalloc(sizeof *meter + config->n_bands * sizeof *meter->bands);
-    meter->id = id;
-    meter->per_packet = (config->flags & OFPMF13_PKTPS) != 0;
-    ovs_mutex_init(&meter->mutex);
-    meter->used = time_usec();
-    meter->n_bands = config->n_bands;
-    for (size_t i = 0; i < meter->n_bands; i++) {
-        struct ofputil_meter_band *from = &config->bands[i];
-        struct band *band = &meter->bands[i];
-
         /* Without a burst size, a second's worth. */
-        if (!from->burst_size) {
-            from->burst_size = from->rate;
+        if (!band->burst_size) {
+            band->burst_size = band->rate;
         }
-        band->rate = from->rate;
-        band->size = from->burst_size * UINT64_C(1000000);
-        band->tokens = band->size;
+        init_band(&meter.band[i], band->rate, band->burst_size, per_packet);
     }
+    meter.n_bands = config->n_bands;
 
     ovs_mutex_lock(&meters->mutex);
-    remove_meter(meters, id);
-    cmap_insert(&meters->map, &meter->node, hash_int(id, 0));
+    put_meter(meters, id.uint32, &meter);
     ovs_mutex_unlock(&meters->mutex);
     return 0;
 }
@@ -151,7 +189,7 @@ int
 dpif_xdp_meter_get(const struct dpif_xdp_meters *meters, ofproto_meter_id id,
                    struct ofputil_meter_stats *stats, uint16_t n_bands)
 {
-    struct meter *meter;
+    const struct meter *meter;
 
     if (id.uint32 >= MAX_METERS) {
         return EFBIG;
@@ -161,15 +199,15 @@ dpif_xdp_meter_get(const struct dpif_xdp_meters *meters, ofproto_meter_id id,
         return ENOENT;
     }
     if (stats) {
-        ovs_mutex_lock(&meter->mutex);
-        stats->packet_in_count = meter->n_packets;
-        stats->byte_in_count = meter->n_bytes;
-        stats->n_bands = MIN(n_bands, meter->n_bands);
+        const struct dp_meter *state = meter->state;
+
+        stats->packet_in_count = state->packets;
+        stats->byte_in_count = state->bytes;
+        stats->n_bands = MIN(n_bands, state->n_bands);
         for (size_t i = 0; i < stats->n_bands; i++) {
-            stats->bands[i].packet_count = meter->bands[i].n_packets;
-            stats->bands[i].byte_count = meter->bands[i].n_bytes;
+            stats->bands[i].packet_count = state->band[i].packets;
+            stats->bands[i].byte_count = state->band[i].bytes;
         }
-        ovs_mutex_unlock(&meter->mutex);
     }
     return 0;
 }
@@ -183,44 +221,16 @@ dpif_xdp_meter_del(struct dpif_xdp_meters *meters, ofproto_meter_id id,
     ovs_mutex_lock(&meters->mutex);
     error = dpif_xdp_meter_get(meters, id, stats, n_bands);
     if (!error) {
-        remove_meter(meters, id.uint32);
+        struct meter *meter = find_meter(meters, id.uint32);
+
+        if (meter->state != &meter->own) {
+            deactivate(meter->state);
+        }
+        cmap_remove(&meters->map, &meter->node, hash_int(id.uint32, 0));
+        ovsrcu_postpone(free, meter);
     }
     ovs_mutex_unlock(&meters->mutex);
     return error;
-}
-
-/* Adds the tokens of 'elapsed' microseconds. */
-static void
-fill_band(struct band *band, uint64_t elapsed)
-{
-    uint64_t missing = band->size - band->tokens;
-
-    /* The comparison avoids that the product overflows. */
-    if (band->rate && elapsed > missing / band->rate) {
-        band->tokens = band->size;
-    } else {
-        band->tokens += elapsed * band->rate;
-    }
-}
-
-/* Takes a packet that costs 'cost' tokens from all bands of 'meter'.  Returns
- * the band that drops it: of those without enough tokens, the one with the
- * highest rate (OpenFlow 1.5, 5.7.1), or NULL. */
-static struct band *
-drain_bands(struct meter *meter, uint64_t cost)
-{
-    struct band *exceeded = NULL;
-
-    for (size_t i = 0; i < meter->n_bands; i++) {
-        struct band *band = &meter->bands[i];
-
-        if (band->tokens >= cost) {
-            band->tokens -= cost;
-        } else if (!exceeded || band->rate > exceeded->rate) {
-            exceeded = band;
-        }
-    }
-    return exceeded;
 }
 
 void
@@ -235,30 +245,12 @@ dpif_xdp_meter_run(struct dpif_xdp_meters *meters,
     if (!meter) {
         return;
     }
-
-    ovs_mutex_lock(&meter->mutex);
-    /* Another thread may have come with a later time. */
-    if (now_us > meter->used) {
-        for (i = 0; i < meter->n_bands; i++) {
-            fill_band(&meter->bands[i], now_us - meter->used);
-        }
-        meter->used = now_us;
-    }
     DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
-        uint32_t size = dp_packet_size(packet);
-        struct band *band;
-
-        meter->n_packets++;
-        meter->n_bytes += size;
-        band = drain_bands(meter, (meter->per_packet ? UINT64_C(1000000)
-                                   : size * UINT64_C(8000)));
-        if (band) {
-            band->n_packets++;
-            band->n_bytes += size;
+        if (dp_meter_charge(meter->state, dp_packet_size(packet),
+                            now_us * 1000)) {
             dp_packet_delete(packet);
         } else {
             dp_packet_batch_refill(batch, packet, i);
         }
     }
-    ovs_mutex_unlock(&meter->mutex);
 }

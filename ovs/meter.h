@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Meters: token buckets that drop packets above a rate.
  *
- * Each meter has its own lock, so that threads meet only where they share a
- * meter.  Readers find meters under RCU. */
+ * Programs and the engine charge the same buckets (dp/meter.h), in the
+ * programs' tables; those that do not fit there are the engine's alone.
+ * Readers find meters under RCU. */
 #ifndef DPIF_XDP_METER_H
 #define DPIF_XDP_METER_H 1
 
 #include "cmap.h"
 #include "dpif-provider.h"
+#include "ovs-atomic.h"
 #include "ovs-thread.h"
 
+struct dp_meter;
 struct dp_packet_batch;
 
 struct dpif_xdp_meters {
     struct ovs_mutex mutex;             /* Held by writers. */
     struct cmap map;                    /* Of struct meter, by id. */
+    struct dp_meter *shared;            /* By id, with programs. */
+    atomic_uint32_t n_shared;
 };
 
 void dpif_xdp_meters_init(struct dpif_xdp_meters *);
 void dpif_xdp_meters_destroy(struct dpif_xdp_meters *);
+
+/* From now on programs have the 'n' meters of 'shared', by id; with
+ * the meters that are there.  They must stay as long as meters are used.
+ * Whether meter 'id' is among them. */
+void dpif_xdp_meters_share(struct dpif_xdp_meters *, struct dp_meter *shared,
+                           uint32_t n);
+bool dpif_xdp_meters_shares(const struct dpif_xdp_meters *, uint32_t id);
 
 /* As the members of struct dpif_class.  Set: EFBIG (id too large), EBADF
  * (unsupported flags), EINVAL (too many bands), ENODEV (unsupported band

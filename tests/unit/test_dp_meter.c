@@ -46,10 +46,12 @@ static void test_packets_per_second(void **state)
     struct world w;
 
     world_init(&w, 100);
+    w.meter.active = 1;
     w.meter.n_bands = 1;
     w.meter.per_packet = 1;
+    w.meter.band[0].rate = 1000;
     w.meter.band[0].cost_ns16 = (SECOND << 16) / 1000;  /* 1,000 packets a second ... */
-    w.meter.band[0].burst_ns = SECOND / 10;             /* ... after a burst of 100. */
+    w.meter.band[0].burst = SECOND / 10;             /* ... after a burst of 100. */
     assert_int_equal(send(&w, SECOND / 10000, SECOND), 100 + 1000 - 1);
     assert_int_equal(w.meter.packets, 10000);
     assert_int_equal(w.meter.bytes, 1000000);
@@ -66,9 +68,11 @@ static void test_bits_per_second(void **state)
     struct world w;
 
     world_init(&w, 1250);
+    w.meter.active = 1;
     w.meter.n_bands = 1;
+    w.meter.band[0].rate = 10000;
     w.meter.band[0].cost_ns16 = (8 * SECOND << 16) / 10000000;  /* 10 Mb/s: 1,000 packets of 10,000 bits. */
-    w.meter.band[0].burst_ns = SECOND / 1000;                   /* One packet. */
+    w.meter.band[0].burst = SECOND / 1000;                   /* One packet. */
     assert_in_range(send(&w, SECOND / 5000, SECOND), 999, 1001);
 }
 
@@ -77,12 +81,15 @@ static void test_highest_band_counts(void **state)
     struct world w;
 
     world_init(&w, 100);
+    w.meter.active = 1;
     w.meter.n_bands = 2;
     w.meter.per_packet = 1;
+    w.meter.band[0].rate = 100;
+    w.meter.band[1].rate = 1000;
     w.meter.band[0].cost_ns16 = (SECOND << 16) / 100;
     w.meter.band[1].cost_ns16 = (SECOND << 16) / 1000;
-    w.meter.band[0].burst_ns = SECOND / 100;
-    w.meter.band[1].burst_ns = SECOND / 1000;
+    w.meter.band[0].burst = SECOND / 100;
+    w.meter.band[1].burst = SECOND / 1000;
     assert_in_range(send(&w, SECOND / 10000, SECOND), 99, 102);
     assert_true(w.meter.band[1].packets > 8000);
     assert_in_range(w.meter.band[0].packets + w.meter.band[1].packets, 9898, 9901);
