@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from bench.cases import forward
-from bench.lib import measure
+from bench.lib import measure, world
 
 TITLE = "A chain of three containers"
 GROUP = "Veth XDP"
@@ -22,5 +22,8 @@ def run(w, peer, settings):
     peer.start(w, [first, *functions, last], RULE)
     for i in range(N_FUNCTIONS):            # After the switch: XDP_TX needs its program on the other end.
         w.hold("return", "--dev", "c0", namespace=f"box{i}")
-    w.wait_for_path(sink)
+    try:
+        w.wait_for_path(sink, limit=3)
+    except world.Failed as failure:
+        raise world.Failed(f"{failure}; XDP_TX on a veth needs an XDP program on its peer, too") from None
     return {row: measure.received_rate(w, peer, sink, settings["seconds"], forward.FLOWS[row]) for row in ROWS}

@@ -21,8 +21,8 @@ ROWS = {row: {"title": title, "unit": "us", "better": "less"}
 
 def run(w, peer, settings):
     ports = w.make_path()
-    shown = world.command(f"{settings['build']}/tests/unit/bench_flows", peer.datapath_type, str(N_FLOWS), *ports,
-                          limit=60)
+    shown = world.command(*w.recorder("all"), f"{settings['build']}/tests/unit/bench_flows", peer.datapath_type,
+                          str(N_FLOWS), *ports, limit=60)
     return {row: {"value": cpu_time(shown, line)} for row, line in LINES.items()}
 
 

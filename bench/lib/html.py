@@ -3,7 +3,7 @@
 
 import html
 
-from bench.lib import causes, draw, emulated, field, story, summary, targets
+from bench.lib import causes, draw, emulated, field, profiles, story, summary, targets
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c1917; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
@@ -92,6 +92,10 @@ def _behind(results):
     lines = causes.table(results)
     yield "<h2>Where OVS-XDP is not the fastest</h2>"
     yield f'<div class="why">{_table(lines)}</div>' if len(lines) > 1 else "<p>Nowhere beyond noise.</p>"
+    more = profiles.table(results)
+    if len(more) > 1:
+        yield ('<details><summary>Profiles of both, taken once more under perf</summary>'
+               f'<div class="why">{_table(more)}</div></details>')
 
 
 def _failures(results):

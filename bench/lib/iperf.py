@@ -20,5 +20,6 @@ def tcp(w, peer, seconds, streams=1, server="sink", back=False):
                                  "--connect-timeout", "5000", "--parallel", str(streams),
                                  *["--reverse"] * back))["end"]
     used = meter.stop(time.monotonic())
+    listening.communicate(timeout=10)       # The next one needs its port.
     return {"rate": {"value": answer["sum_received"]["bits_per_second"], **used},
             "retransmits": {"value": answer["sum_sent"]["retransmits"] / answer["sum_sent"]["seconds"]}}

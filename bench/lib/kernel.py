@@ -9,7 +9,7 @@ class KernelPeer:
     role = "switch"                         # "ours", "switch", "part" (of ours), "baseline": no switch to choose.
     by_default = True
     only = None                             # The cases it is measured in; None: all that it can do.
-    seldom = False                          # Whether every other round is enough.
+    every = 1                               # It is measured in every so-many-th round.
     sockets = False                         # Whether the case has applications behind the ports; set by lib/worker.py.
     sockets_only = False
     rules = frozenset()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/benchmarks.md from a kept results.json: no number in it is typed by hand."""
 
-from bench.lib import causes, emulated, field, story, summary, targets
+from bench.lib import causes, emulated, field, profiles, story, summary, targets
 
 
 def page(results, source):
@@ -40,6 +40,9 @@ def _behind(results):
     lines = causes.table(results)
     yield from ("", "## Where OVS-XDP is not the fastest", "")
     yield from targets.markdown_table(lines) if len(lines) > 1 else ["Nowhere beyond noise."]
+    more = profiles.table(results)
+    if len(more) > 1:
+        yield from ("", "Both were measured once more under perf:", "", *targets.markdown_table(more))
 
 
 def _group(results, group):

@@ -9,6 +9,7 @@ from bench.lib import cpu, world
 
 
 SEARCH_STEPS = 7                # The result is exact to 1 % of the rate that was received at most.
+TAIL = 0.1                      # Seconds that generators go on after a measurement.
 DRAIN = 0.1                     # Seconds that frames may take through the switch.
 
 
@@ -16,7 +17,7 @@ def received_rate(w, peer, sink, seconds, flows, **generator):
     """Packets per second that arrive at the sink while the generator sends at full speed.  'generator' holds more
     arguments of World.generate()."""
     warm_up = max(0.3, seconds / 4)
-    generator = w.generate(warm_up + seconds + 0.2, flows=flows, **generator)
+    generator = w.generate(warm_up + seconds + TAIL, flows=flows, **generator)
     time.sleep(warm_up)
     before = sink.read()
     meter = cpu.Meter(peer.pids(), before["ns"] / 1e9)
@@ -35,7 +36,7 @@ def socket_rate(w, peer, seconds):
     drain = w.counting("drain", "--address", world.SINK_IP, namespace="sink")
     wait_until_received(w, drain)
     warm_up = max(0.3, seconds / 4)
-    sender = w.flood(warm_up + seconds + 0.2)
+    sender = w.flood(warm_up + seconds + TAIL)
     time.sleep(warm_up)
     before = drain.read()
     meter = cpu.Meter(peer.pids(), before["ns"] / 1e9)
@@ -61,7 +62,7 @@ def received_on_two(w, peer, sinks, seconds, flows):
     """Packets per second that arrive at two sinks from two generators, g0 and g1, on a core each; the second one holds
     its program at the idle device "hold"."""
     warm_up = max(0.3, seconds / 4)
-    generators = [w.generate(warm_up + seconds + 0.2, flows=flows, device=device, cpu=core, hold=hold)
+    generators = [w.generate(warm_up + seconds + TAIL, flows=flows, device=device, cpu=core, hold=hold)
                   for device, core, hold in (("g0", world.GENERATOR_CPU, "lo"), ("g1", world.SWITCH_CPU, "hold"))]
     time.sleep(warm_up)
     before, start = [sink.read() for sink in sinks], time.monotonic()
@@ -151,7 +152,7 @@ class Spare:
 def handled_rate(w, peer, seconds):
     """Packets per second that a switch says it has handled, where none comes out of it."""
     warm_up = max(0.3, seconds / 4)
-    generator = w.generate(warm_up + seconds + 0.3)
+    generator = w.generate(warm_up + seconds + TAIL)
     time.sleep(warm_up)
     before, start = peer.handled(), time.monotonic()
     meter = cpu.Meter(peer.pids(), start)
@@ -166,8 +167,10 @@ def latency(w, peer, seconds):
     """Percentiles of request and response: of one flow, then of first packets."""
     start = time.monotonic()
     meter = cpu.Meter(peer.pids(), start)
+    w.record("requests", seconds * 0.8)
     known = w.ping(seconds)
     used = meter.stop(time.monotonic())
+    w.record("first-packets", seconds * 0.8)
     new = w.ping(seconds, new_flows=True)
     for answers in known, new:
         if not answers["answers"]:
@@ -182,9 +185,11 @@ def tcp_latency(w, peer, seconds):
     each with a request and its answer."""
     start = time.monotonic()
     meter = cpu.Meter(peer.pids(), start)
+    w.record("requests", seconds * 0.8)
     known = w.ping(seconds, tcp=True)
     used = meter.stop(time.monotonic())
     meter = cpu.Meter(peer.pids(), time.monotonic())
+    w.record("connections", seconds * 0.8)
     new = w.ping(seconds, tcp=True, new_flows=True)
     used_new = meter.stop(time.monotonic())
     for answers in known, new:

@@ -63,7 +63,7 @@ class OvsPeer:
     role = "switch"                         # As in lib/kernel.py, like the next five.
     by_default = True
     only = None
-    seldom = False
+    every = 1
     sockets = False
     sockets_only = False
     daemon = "ovs-vswitchd"

@@ -119,6 +119,13 @@ def _against_ours(results, case, row, peer):
     where they were to be carried at a given rate."""
     if summary.lost(results, case, peer, row):
         return None
-    found = [times for ours in OURS if ours in results["peers"]
-             and (times := better(results, case, peer, row, ours))]
-    return min(found, key=lambda times: times[1]) if found else None
+    ours = best_of_ours(results, case, row)
+    return better(results, case, peer, row, ours) if ours else None
+
+
+def best_of_ours(results, case, row):
+    """Which of our hooks is best, by the medians; None if none was measured."""
+    sign = 1 if results["cases"][case]["rows"][row]["better"] == "more" else -1
+    found = {ours: sign * summary.quartiles(list(values.values()))[1] for ours in OURS if ours in results["peers"]
+             and (values := summary.values(results, case, ours, row))}
+    return max(found, key=found.get) if found else None

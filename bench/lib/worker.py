@@ -109,6 +109,7 @@ def main(request):
         if settings["profile"]:
             w.profile = f"{settings['profile']}/{request['case']}-{request['peer']}"
         result = {"rows": case.run(w, peer, settings)}
+        w.finish_recordings()
     except world.Failed as failure:
         result = {"failed": str(failure), "log": peer.log_tail()}
     except Exception:                       # pylint: disable=broad-except; the parent must get an answer.

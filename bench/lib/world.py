@@ -46,6 +46,7 @@ class World:
         self.frames = []                    # More options of 'generate': what frames look like.
         self.profile = None                 # Where perf's data go: the beginning of their names.
         self._children = []
+        self._recordings = []
         self._receivers = []                # (namespace, device, address) that frames are sent to.
         for args in (("-t", "sysfs", "sysfs", "/sys"), ("-t", "bpf", "bpf", "/sys/fs/bpf"),
                      ("-t", "tmpfs", "tmpfs", "/run")):
@@ -106,11 +107,19 @@ class World:
 
     def record(self, name, seconds):
         """Records what all CPUs do during the next 'seconds', if asked to profile."""
+        if self.profile:
+            self._recordings.append(self.start(*self.recorder(name), "-a", "--", "sleep", str(seconds)))
+
+    def recorder(self, name):
+        """What stands before a command that is to be profiled; nothing if not asked to."""
         if not self.profile:
-            return
+            return []
         pathlib.Path(self.profile).parent.mkdir(parents=True, exist_ok=True)
-        self.start("perf", "record", "-q", "-a", "-g", "-F", "1999", "-e", "cpu-clock", "-o",
-                   f"{self.profile}-{name}.data", "--", "sleep", str(seconds))
+        return ["perf", "record", "-q", "-g", "-F", "1999", "-e", "cpu-clock", "-o", f"{self.profile}-{name}.data"]
+
+    def finish_recordings(self):
+        for child in self._recordings:
+            child.communicate(timeout=30)
 
     def hold(self, *args, namespace=None):
         """Starts a bench-traffic command that attaches a program, and waits until it is attached."""

@@ -6,3 +6,4 @@ class Peer(ovs.DpdkPeer):
     name = "dpdk-afxdp"
     title = "OVS-DPDK, AF_XDP driver"
     driver = "net_af_xdp"
+    every = 2                               # It takes seconds to start.

@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP))
 
-from bench.lib import (attack, compare, draw, emulated, field, html, markdown, progress, story,  # noqa: E402
+from bench.lib import (attack, compare, draw, emulated, field, html, markdown, profiles, progress, story,  # noqa: E402
                        summary, targets)
 
 RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
@@ -224,6 +224,16 @@ def test_attack_needs_many_masks():
     first = {tuple((int.from_bytes(frame[at], "big") ^ value).bit_length()
                    for at, value in zip((slice(26, 30), slice(34, 36)), allowed)) for frame in frames}
     assert len(first) == attack.N_FRAMES
+
+
+def test_profile_is_summed():
+    """Compiled twins are one function; who was idle is left out; our programs are always named."""
+    shown = "# Overhead;Symbol\n 50.00%  ;[k] default_idle\n 30.00%  ;[k] copy.isra.0\n 10.00%  ;[k] copy\n"
+    shown += "".join(f" 1.00%;[k] f{i}\n" for i in range(8)) + " 1.00%;[.] 0x00ab\n 0.5%;[k] g\n"
+    shown += " 0.50%;[k] bpf_prog_014b370ae5fcc9c0_oxdp_tcx\n"
+    found = profiles.summed(shown)
+    assert found[0] == ["copy", 0.8] and ["(unknown)", 0.02] in found and found[-1] == ["oxdp_tcx", 0.01]
+    assert len(found) == profiles.N_SHOWN + 1
 
 
 def test_time_left(capsys):
