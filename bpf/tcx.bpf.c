@@ -148,6 +148,14 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     return bpf_redirect(upcall_ifindex, 0);
 }
 
+/* On a port whose veth gets frames from an XDP program at its other end: the kernel forgets to look for what that sent
+ * back (XDP_TX) unless there is a program here (drivers/net/veth.c, veth_xdp_flush). */
+SEC("xdp")
+int oxdp_pass(struct xdp_md *ctx)
+{
+    return XDP_PASS;
+}
+
 /* At the far end of the pair.  Moves the addresses, and the tag, over the header's place, and the record before
  * them. */
 SEC("xdp")

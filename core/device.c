@@ -41,12 +41,29 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
         dev.n_tx_queues = count_queues(&link, "tx-", link.max_tx_queues);
     }
     close(fd);
+    dev.peer_xdp = oxdp_device_peer_has_xdp(ifname);
     dev.n_rx_queues = dev.n_rx_queues ? dev.n_rx_queues : 1;
     dev.n_tx_queues = dev.n_tx_queues ? dev.n_tx_queues : 1;
     dev.zerocopy = oxdp_netdev_features(dev.ifindex, &features) || features & OXDP_NETDEV_ZEROCOPY;
     dev.local_stack = is_local_stack(link.kind, dev.driver);
     *ret_dev = dev;
     return 0;
+}
+
+/* The kernel lets a veth have segmentation offload unless its peer has a program, which may be in a namespace that nobody
+ * can enter (drivers/net/veth.c, veth_xdp_set). */
+bool oxdp_device_peer_has_xdp(const char *ifname)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is_veth = false, available = true;
+    char driver[32];
+
+    if (fd >= 0) {
+        is_veth = !oxdp_ethtool_driver(fd, ifname, driver) && !strcmp(driver, "veth")
+            && !oxdp_ethtool_feature_available(fd, ifname, "tx-tcp-segmentation", &available);
+        close(fd);
+    }
+    return is_veth && !available;
 }
 
 /* Queues in use of a driver that does not say: sysfs shows them if it is mounted for this network

@@ -15,6 +15,7 @@ struct oxdp_device {
     char driver[32];            /* ethtool's driver name, "" if unknown. */
     int peer_ifindex;           /* Of a veth: the other end, as in struct oxdp_link; else 0. */
     int peer_nsid;
+    bool peer_xdp;              /* Of a veth: the other end runs an XDP program in the driver. */
     bool zerocopy;              /* The driver has zero-copy AF_XDP, or nobody knows whether it has. */
     bool local_stack;           /* Frames may come from this machine's or a guest's stack with checksums left to
                                  * offload: veth, tun/tap, virtio and other virtual drivers. */
@@ -23,13 +24,17 @@ struct oxdp_device {
 /* Reads the facts of device 'ifname' in the caller's network namespace.  0, or negative errno. */
 int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
 
+/* Whether device 'ifname' is a veth with 'peer_xdp'; false also if it cannot be asked. */
+bool oxdp_device_peer_has_xdp(const char *ifname);
+
 /* Largest MTU (bytes) that a port in this UMEM design can have: frame size less headroom, record, Ethernet
  * header and two VLAN tags. */
 #define OXDP_MAX_MTU 3498u
 
 /* Turns off the offloads that stand between XDP and the packets of device 'ifname': on the device, what
  * takes VLAN tags out of frames or joins frames; on the peer of a veth, what leaves packets unfinished
- * (checksums, VLAN tags, segmentation).  On a veth's peer it also turns GRO on: without it frames
+ * (checksums, VLAN tags, segmentation), and the same on the device if a program on that peer is to see
+ * what is sent there.  On a veth's peer it also turns GRO on: without it frames
  * redirected into the veth would vanish.  The peer may live in any network namespace that a process or a
  * mount (/run/netns, /run/docker/netns ...) keeps alive. Stores in '*ret_undo' what there is to restore,
  * also on failure; NULL if nothing.  Returns 0; -ENOENT if the peer's namespace was not found; -ENODEV if
@@ -37,8 +42,13 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
 struct oxdp_offload_undo;
 int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo);
 
-/* Only turns on GRO on a veth's peer, with the same results. */
-int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **ret_undo);
+/* Only turns on GRO on a veth's peer, with the same results; adds to '*undo' if that is not NULL. */
+int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo);
+
+/* For a veth at tcx: turns on its GRO, without which frames that a program at the other end redirects into it would
+ * vanish (packets of sockets pay nothing for that), and, if a program runs there, off what leaves packets for it
+ * unfinished.  The same results. */
+int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **ret_undo);
 
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.
  * NULL is allowed. */

@@ -22,6 +22,7 @@ struct states {
 static int ethtool(int fd, const char *ifname, void *command);
 static int get_features(int fd, const char *ifname, struct ethtool_gstrings **ret_names, struct states *ret_states);
 static int feature_names(int fd, const char *ifname, struct ethtool_gstrings **ret_names);
+static int get_feature(int fd, const char *ifname, const char *feature, bool *ret_on, bool *ret_available);
 static int set_features(int fd, const char *ifname, const struct oxdp_features *features, bool on);
 static bool listed(const char *const names[], const uint8_t *name);
 
@@ -77,6 +78,25 @@ int oxdp_ethtool_features_switch(int fd, const char *ifname, const char *const n
 
 int oxdp_ethtool_feature_get(int fd, const char *ifname, const char *feature, bool *ret_on)
 {
+    bool available;
+
+    return get_feature(fd, ifname, feature, ret_on, &available);
+}
+
+int oxdp_ethtool_feature_available(int fd, const char *ifname, const char *feature, bool *ret_available)
+{
+    bool on;
+
+    return get_feature(fd, ifname, feature, &on, ret_available);
+}
+
+int oxdp_ethtool_features_restore(int fd, const char *ifname, const struct oxdp_features *changed, bool on)
+{
+    return set_features(fd, ifname, changed, !on);
+}
+
+static int get_feature(int fd, const char *ifname, const char *feature, bool *ret_on, bool *ret_available)
+{
     const char *const names[] = { feature, NULL };
     struct ethtool_gstrings *all;
     struct states get;
@@ -89,16 +109,12 @@ int oxdp_ethtool_feature_get(int fd, const char *ifname, const char *feature, bo
     for (uint32_t i = 0; err && i < all->len && i < 32 * MAX_BLOCKS; i++) {
         if (listed(names, all->data + i * ETH_GSTRING_LEN)) {
             *ret_on = get.blocks[i / 32].active & 1u << i % 32;
+            *ret_available = get.blocks[i / 32].available & 1u << i % 32;
             err = 0;
         }
     }
     free(all);
     return err;
-}
-
-int oxdp_ethtool_features_restore(int fd, const char *ifname, const struct oxdp_features *changed, bool on)
-{
-    return set_features(fd, ifname, changed, !on);
 }
 
 static int set_features(int fd, const char *ifname, const struct oxdp_features *features, bool on)

@@ -19,7 +19,7 @@ struct oxdp_offload_undo {
     int ifindex;
     int peer_ifindex;                   /* 0: no veth, or nothing was changed there. */
     struct oxdp_features own, peer;     /* Turned off. */
-    struct oxdp_features peer_on;       /* Turned on. */
+    struct oxdp_features own_on, peer_on;       /* Turned on. */
 };
 
 /* What leaves a packet unfinished until a device that never comes: XDP sees memory, not promises.
@@ -34,11 +34,12 @@ static const char *const changing[] = {
     "rx-vlan-hw-parse", "rx-vlan-stag-hw-parse", "rx-lro", "rx-gro-hw", NULL,
 };
 
-/* What lets a veth take frames that its peer's port is sent by redirecting (core/redirect.c). */
+/* What lets a veth take frames that its other end is sent by redirecting (core/redirect.c), or redirects itself. */
 static const char *const polling[] = { "rx-gro", NULL };
 
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo);
-static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
+static int own_switch(const struct oxdp_link *link, const char *const names[], bool on, struct oxdp_features *changed);
+static int finish(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
 static int peer_off(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo);
 static int own_socket(void);
 
@@ -50,18 +51,33 @@ int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo)
     if (peer_err) {
         return peer_err;
     }
-    err = own_off(&link, *ret_undo);
+    err = own_switch(&link, changing, false, &(*ret_undo)->own);
+    if (!err && oxdp_device_peer_has_xdp(ifname)) {
+        err = finish(&link, *ret_undo);
+    }
     peer_err = peer_off(&link, unfinished, *ret_undo);
     return peer_err ? peer_err : err;
 }
 
-int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **ret_undo)
+int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo)
 {
     static const char *const nothing[] = { NULL };
     struct oxdp_link link;
+    int err = *undo ? oxdp_link_get(ifname, &link) : open_undo(ifname, &link, undo);
+
+    return err ? err : peer_off(&link, nothing, *undo);
+}
+
+int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **ret_undo)
+{
+    struct oxdp_link link;
     int err = open_undo(ifname, &link, ret_undo);
 
-    return err ? err : peer_off(&link, nothing, *ret_undo);
+    if (err || strcmp(link.kind, "veth")) {
+        return err;
+    }
+    err = own_switch(&link, polling, true, &(*ret_undo)->own_on);
+    return !err && oxdp_device_peer_has_xdp(ifname) ? finish(&link, *ret_undo) : err;
 }
 
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo)
@@ -93,6 +109,7 @@ void oxdp_offloads_restore(struct oxdp_offload_undo *undo)
         fd = own_socket();
         if (fd >= 0) {
             oxdp_ethtool_features_restore(fd, link.name, &undo->own, false);
+            oxdp_ethtool_features_restore(fd, link.name, &undo->own_on, true);
             close(fd);
         }
         /* The namespace is looked up again: a descriptor kept would have kept a deleted container's
@@ -107,11 +124,23 @@ void oxdp_offloads_restore(struct oxdp_offload_undo *undo)
     free(undo);
 }
 
-/* A device without the ethtool interface has nothing to turn off. */
-static int own_off(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+/* Finishes what is sent to a program on the other end. */
+static int finish(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+{
+    struct oxdp_features changed = { { 0 } };
+    int err = own_switch(link, unfinished, false, &changed);
+
+    for (size_t i = 0; i < sizeof changed.bits / sizeof changed.bits[0]; i++) {
+        undo->own.bits[i] |= changed.bits[i];
+    }
+    return err;
+}
+
+/* A device without the ethtool interface has nothing to switch. */
+static int own_switch(const struct oxdp_link *link, const char *const names[], bool on, struct oxdp_features *changed)
 {
     int fd = own_socket();
-    int err = fd < 0 ? fd : oxdp_ethtool_features_switch(fd, link->name, changing, false, &undo->own);
+    int err = fd < 0 ? fd : oxdp_ethtool_features_switch(fd, link->name, names, on, changed);
 
     if (fd >= 0) {
         close(fd);

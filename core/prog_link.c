@@ -18,6 +18,7 @@
 static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at);
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at);
 static int exchange(struct oxdp_progs *progs, struct oxdp_attachment *at);
+static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 static bool is_attached(int link_fd, int ifindex, bool native);
 
 int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
@@ -80,7 +81,7 @@ static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = at->native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
-    int fd = bpf_link_create(oxdp_special_prog(progs), at->ifindex, BPF_XDP, &opts);
+    int fd = bpf_link_create(prog_of(progs, at), at->ifindex, BPF_XDP, &opts);
     char name[32];
 
     if (fd < 0) {
@@ -96,12 +97,17 @@ static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
 static int exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     at->old_program = false;
-    if (!bpf_link_update(at->link_fd, oxdp_special_prog(progs), NULL)) {
+    if (!bpf_link_update(at->link_fd, prog_of(progs, at), NULL)) {
         return 0;
     }
     oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);
     at->link_fd = -1;
     return create(progs, at);
+}
+
+static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
+{
+    return at->passes ? oxdp_tcx_pass_prog(progs) : oxdp_special_prog(progs);
 }
 
 /* Whether 'link_fd' is what is attached to 'ifindex', in the mode asked for.  A device that was moved to another

@@ -22,6 +22,7 @@ struct oxdp_attachment {
     int ifindex;                /* 0: free. */
     int link_fd;                /* XDP, or -1. */
     int tcx_fd;                 /* tcx, or -1. */
+    bool passes;                /* The XDP program is oxdp_pass() of bpf/tcx.bpf.c. */
     bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
     bool old_program;           /* The XDP link, inherited, still runs the program of the process before. */
     bool clsact;                /* A filter there does what a tcx link would. */
@@ -108,7 +109,7 @@ int oxdp_special_prog(const struct oxdp_progs *progs);
 void oxdp_libbpf_listen(void);
 const char *oxdp_libbpf_heard(void);
 
-/* Attaches the XDP program to the device of 'at', or inherits the link that is there (oxdp_progs_take_over()).  0
+/* Attaches the XDP program of 'at' to its device, or inherits the link that is there (oxdp_progs_take_over()).  0
  * or a negative errno. */
 int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
@@ -127,8 +128,9 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
                         const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error);
 void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
-/* Takes away the filter of 'at' (core/tcx.c). */
+/* Takes away the filter of 'at'; the program that lets packets pass to tcx (core/tcx.c). */
 void oxdp_tcx_detach_filter(const struct oxdp_attachment *at);
+int oxdp_tcx_pass_prog(const struct oxdp_progs *progs);
 
 /* Returns 'err' with the sentence in '*ret_error'. */
 int oxdp_fail(int err, char **ret_error, const char *format, ...) __attribute__((format(printf, 3, 4)));

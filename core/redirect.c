@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/device.h"
 #include "core/ethtool.h"
 #include "core/netdev_genl.h"
 #include "core/netlink.h"
@@ -41,7 +42,7 @@ bool oxdp_redirect_works(const char *ifname)
     if (!oxdp_netdev_features(link.ifindex, &features)) {
         return features & OXDP_NETDEV_REDIRECT_TARGET;
     }
-    return strcmp(link.kind, "veth") || peer_polls(&link);
+    return strcmp(link.kind, "veth") || oxdp_device_peer_has_xdp(ifname) || peer_polls(&link);
 }
 
 int oxdp_redirect_prepare(const char *ifname)

@@ -235,7 +235,7 @@ static void activate(struct oxdp_progs *progs, bool omitting)
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         const struct oxdp_attachment *at = &progs->attachments[i];
 
-        if (at->ifindex && at->link_fd >= 0 && !at->old_program) {
+        if (at->ifindex && at->link_fd >= 0 && !at->passes && !at->old_program) {
             bpf_link_update(at->link_fd, oxdp_special_prog(progs), NULL);
         }
     }

@@ -172,15 +172,34 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
     return err;
 }
 
-int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, char **ret_error)
+/* Somebody else's program there does as well. */
+static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    int err;
+
+    at->native = true;
+    at->passes = true;
+    oxdp_special_begin_attach(progs, false);
+    err = oxdp_link_attach(progs, at);
+    oxdp_special_end_attach(progs);
+    return err == -EBUSY || err == -EEXIST ? 0 : err;
+}
+
+int oxdp_tcx_pass_prog(const struct oxdp_progs *progs)
+{
+    return bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
+}
+
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error)
 {
     struct oxdp_attachment *at;
     int err = oxdp_attachment_new(progs, ifindex, port_no, false, NULL, 0, &at, ret_error);
 
     if (!err) {
         err = attach(progs, at);
+        err = err || !from_xdp ? err : attach_pass(progs, at);
         if (err) {
-            oxdp_attachment_free(progs, at);
+            oxdp_progs_detach(progs, ifindex);
             return oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
         }
     }

@@ -24,9 +24,10 @@ void oxdp_tcx_close(struct oxdp_progs *progs);
 const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs);
 int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd);
 
-/* Attaches the program to 'ifindex'; packets that arrive there then belong to datapath port 'port_no'.  oxdp_progs_detach() takes
- * it back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
-int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, char **ret_error);
+/* Attaches the program to 'ifindex'; packets that arrive there then belong to datapath port 'port_no'.  'from_xdp':
+ * they come from an XDP program at the other end of a veth; what that sends back (XDP_TX) is lost on a device without
+ * a program in the driver, so it gets one.  oxdp_progs_detach() takes all back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error);
 
 /* Lets programs send packets to port 'port_no' out of device 'ifindex' (0: no more).  0, or negative
  * errno. */

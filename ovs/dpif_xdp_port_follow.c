@@ -31,8 +31,19 @@ is_alive(const struct dpif_xdp_port *port)
  * ends. */
 #define RETRY_MS 5000
 
+/* Whether 'port' is open as its device and its options are now. */
+static bool
+is_current(const struct dpif_xdp_port *port, int ifindex, uint64_t config_seq)
+{
+    return (ifindex == port->device.ifindex && config_seq == port->config_seq
+            && is_alive(port)
+            && port->device.peer_xdp == oxdp_device_peer_has_xdp(
+                netdev_get_name(port->netdev)));
+}
+
 /* Opens 'port' anew if its device is another one now, or if its options
- * changed, or if that failed a while ago; closes it if the device is gone. */
+ * changed, or if a program came to the other end of a veth or went, or if
+ * opening failed a while ago; closes it if the device is gone. */
 void
 dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -49,8 +60,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     port->retry = LLONG_MAX;
 
     ifindex = netdev_get_ifindex(port->netdev);
-    if (ifindex == port->device.ifindex && config.seq == port->config_seq
-        && is_alive(port)) {
+    if (is_current(port, ifindex, config.seq)) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->shaped = config.shaped;
         ovs_rwlock_unlock(&port->tx_rwlock);
@@ -92,13 +102,14 @@ can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     bool on_tcx;
 
     atomic_read(&port->on_tcx, &on_tcx);
-    if (!on_tcx || port->offloads) {
+    if (!on_tcx || port->prepared) {
         return true;
     }
     if (dp->n_xdp_ports) {
         oxdp_offloads_poll(netdev_get_name(port->netdev), &port->offloads);
+        port->prepared = true;
     }
-    return dp->n_xdp_ports > 0;
+    return port->prepared;
 }
 
 /* Lets XDP send to 'port' while its device has a carrier and takes what is

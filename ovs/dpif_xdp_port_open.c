@@ -210,7 +210,8 @@ open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 }
 
 /* Packets that sockets of this machine make should stay whole: they come
- * through a veth.  Whoever asks for a mode of XDP wants XDP. */
+ * through a veth.  But a container that runs an XDP program of its own means
+ * frames, not sockets.  Whoever asks for a mode of XDP wants XDP. */
 static bool
 wants_tcx(const struct dpif_xdp_dp *dp,
           const struct dpif_xdp_netdev_config *config,
@@ -222,7 +223,7 @@ wants_tcx(const struct dpif_xdp_dp *dp,
 
     return (hook == DPIF_XDP_HOOK_AUTO
             ? config->mode == OXDP_MODE_BEST_EFFORT
-              && !strcmp(device->driver, "veth")
+              && !strcmp(device->driver, "veth") && !device->peer_xdp
             : hook == DPIF_XDP_HOOK_TCX);
 }
 
@@ -241,6 +242,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     port->config_seq = config.seq;
     port->change_seq = netdev_get_change_seq(port->netdev);
     port->redirects = false;
+    port->prepared = false;
     port->local_stack = false;
     port->shaped = config.shaped;
 

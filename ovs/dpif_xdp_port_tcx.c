@@ -49,13 +49,15 @@ dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         return error;
     }
     error = -oxdp_tcx_attach(dp->progs, port->device.ifindex,
-                             odp_to_u32(port->port_no), errorp);
+                             odp_to_u32(port->port_no),
+                             port->device.peer_xdp, errorp);
     if (error) {
         dpif_xdp_port_close_sockets(port, 1);
         return error;
     }
     port->n_rxqs = 1;
     port->native = true;
+    oxdp_offloads_serve(netdev_get_name(port->netdev), &port->offloads);
     VLOG_INFO("%s: tcx", netdev_get_name(port->netdev));
     return 0;
 }

@@ -176,6 +176,7 @@ struct dpif_xdp_port {
     bool is_device;                     /* Uses AF_XDP. */
     bool native;                        /* Can be a target of XDP. */
     bool redirects;                     /* XDP can send to it. */
+    bool prepared;                      /* At tcx: XDP might. */
     atomic_bool on_tcx;                 /* Programs take its packets at tcx.
                                          * Read without the mutex. */
 

@@ -37,6 +37,7 @@ ALLOWED = {
     "core": {"dp", "bpf", "core", "skeleton", "libbpf", "uapi", "stddef", "system"},
     "ovs": {"dp", "core", "ovs", "uapi", "stddef", "system", "openvswitch"},
     "tools": {"dp", "core", "uapi", "stddef", "system"},
+    "examples": {"skeleton", "bpf helpers", "libbpf", "uapi", "stddef", "system"},
     "bench": {"dp", "core", "bench", "skeleton", "bpf helpers", "libbpf", "uapi", "stddef", "system"},
     "tests": {"dp", "bpf", "core", "ovs", "tests", "skeleton", "bpf helpers", "libbpf", "cmocka", "uapi", "stddef",
               "system", "openvswitch"},

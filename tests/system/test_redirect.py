@@ -5,6 +5,7 @@ import pytest
 import lab
 import switch as switches
 import traffic
+import xdp
 
 HOOK = "xdp"
 
@@ -58,6 +59,41 @@ def test_gro_off_survives_a_lost_carrier(network):
         lab.wait_until(lambda: network.switch.get("interface", "to-green", "link_state") == state, f"link {state}")
     traffic.wait_for_ping(network.red, "10.0.0.2")
     assert "generic-receive-offload: off" in network.green.run("ethtool", "-k", "eth0") and not is_target(network)
+
+
+def test_program_at_the_other_end(network):
+    """A container that runs an XDP program of its own takes frames with GRO on, off, and after the program has gone."""
+    xdp.pin_foreign_program("/sys/fs/bpf/green")
+    for _ in range(2):
+        with network.green.entered():       # Its /sys/fs/bpf is another in "ip netns exec".
+            lab.run("ip", "link", "set", "dev", "eth0", "xdpdrv", "pinned", "/sys/fs/bpf/green")
+        lab.wait_until(lambda: is_target(network), "a redirect target")
+        traffic.wait_for_ping(network.red, "10.0.0.2")
+        traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+        traffic.tcp(network.green, network.red, "10.0.0.1", size=1 << 20)
+        with network.green.entered():
+            lab.run("ip", "link", "set", "dev", "eth0", "xdpdrv", "off")
+        traffic.wait_for_ping(network.red, "10.0.0.2")
+        traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+
+
+def test_other_end_goes_away(network):
+    """While frames are redirected to two containers one of them dies, and comes back."""
+    mac = lab.mac_of(network.green)
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as dying, \
+            traffic.Stream(network.red, network.blue, "10.0.0.3", port=5009) as other:
+        dying.flowing()
+        other.flowing()
+        network.switch.expected += ["to-green", "No such device"]
+        lab.run("ip", "link", "del", "to-green")
+        dying.silent()
+        other.flowing()
+        lab.make_veth("to-green", network.green)
+        network.green.run("ip", "link", "set", "eth0", "address", mac)
+        lab.add_addresses(network.green, "eth0", "10.0.0.2/24")
+        dying.flowing()
+        other.flowing()
+        lab.wait_until(lambda: is_target(network), "a redirect target again")
 
 
 def test_other_end_in_this_namespace(network, host):
