@@ -185,7 +185,7 @@ void oxdp_table_usage(const struct oxdp_table *t, struct oxdp_table_usage *ret)
 {
     ret->flows = t->mem.n_flows - t->n_free_flows - t->n_limbo_flows;
     ret->unlinked = t->n_limbo_flows;
-    ret->masks = t->mem.head->n_masks;
+    ret->masks = DP_MASKS_N(t->mem.head->masks_now);
     ret->free_buckets = oxdp_buddy_n_free(t->buckets);
     ret->free_ops = oxdp_buddy_n_free(t->ops);
 }
@@ -337,7 +337,7 @@ static int init_head(struct oxdp_table *t, const struct oxdp_table_config *confi
     head->shards = config->n_shards;
     head->shared_shards = config->n_cpus > config->n_shards;
     head->vlan_limit = config->vlan_limit;
-    head->n_masks = 0;
+    head->masks_now = 0;
     if (getrandom(head->hash_key, sizeof head->hash_key, 0) != sizeof head->hash_key) {
         return -EIO;
     }

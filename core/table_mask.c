@@ -21,6 +21,17 @@ static int grow(struct oxdp_table *, struct dp_mask *);
 static bool put_slot(struct oxdp_table *, uint64_t region, uint32_t flow);
 static int defer_region(struct oxdp_table *, uint64_t region);
 
+/* The masks that readers walk now, and how many. */
+static uint8_t *order_of(struct dp_head *head)
+{
+    return &head->order[DP_MASKS_FIRST(head->masks_now)];
+}
+
+static uint32_t n_masks(const struct dp_head *head)
+{
+    return DP_MASKS_N(head->masks_now);
+}
+
 int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
 {
     uint32_t hash = hash_mask(mask);
@@ -46,7 +57,7 @@ int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
     }
     for (index = 1; index <= DP_MAX_MASKS && t->masks[index].used; index++) {
     }
-    if (index > DP_MAX_MASKS || head->n_masks >= DP_MAX_MASKS) {
+    if (index > DP_MAX_MASKS || n_masks(head) >= DP_MAX_MASKS) {
         return -ENOSPC;
     }
 
@@ -63,8 +74,8 @@ int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
     t->masks[index].used = true;
     t->masks[index].hash = hash;
     t->masks[index].packets = 0;
-    head->order[head->n_masks] = index;
-    __atomic_store_n(&head->n_masks, head->n_masks + 1, __ATOMIC_RELEASE);
+    order_of(head)[n_masks(head)] = index;
+    __atomic_store_n(&head->masks_now, head->masks_now + 1, __ATOMIC_RELEASE);
     update_union(t);
     t->last_mask = index;
     return index;
@@ -73,17 +84,18 @@ int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
 void oxdp_table_mask_put(struct oxdp_table *t, uint32_t index)
 {
     struct dp_head *head = t->mem.head;
+    uint8_t *order = order_of(head);
     uint32_t i = 0;
 
     if (--t->mem.masks[index].n_flows) {
         return;
     }
     /* Readers in the middle of the walk meet the last mask here or, still, at the end: they miss none. */
-    while (head->order[i] != index) {
+    while (order[i] != index) {
         i++;
     }
-    __atomic_store_n(&head->order[i], head->order[head->n_masks - 1], __ATOMIC_RELEASE);
-    __atomic_store_n(&head->n_masks, head->n_masks - 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&order[i], order[n_masks(head) - 1], __ATOMIC_RELEASE);
+    __atomic_store_n(&head->masks_now, head->masks_now - 1, __ATOMIC_RELEASE);
 
     /* It stays 'used', so that its entry is not taken; without flows nobody finds it any more. */
     t->limbo_masks[t->n_limbo_masks++] = index;
@@ -251,7 +263,7 @@ void oxdp_table_mask_unlink(struct oxdp_table *t, uint32_t mask_index, uint32_t 
 void oxdp_table_masks_reclaim(struct oxdp_table *t)
 {
     uint32_t n_regions = t->waiting.regions;
-    uint32_t n_masks = t->waiting.masks;
+    uint32_t n = t->waiting.masks;
 
     for (uint32_t i = 0; i < n_regions; i++) {
         oxdp_buddy_free(t->buckets, t->limbo_regions[i].first, t->limbo_regions[i].n);
@@ -260,14 +272,14 @@ void oxdp_table_masks_reclaim(struct oxdp_table *t)
     if (t->n_limbo_regions) {
         memmove(t->limbo_regions, t->limbo_regions + n_regions, t->n_limbo_regions * sizeof *t->limbo_regions);
     }
-    for (uint32_t i = 0; i < n_masks; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct dp_mask *mask = &t->mem.masks[t->limbo_masks[i]];
 
         oxdp_buddy_free(t->buckets, DP_REGION_FIRST(mask->region), DP_REGION_LAST(mask->region) + 1);
         t->masks[t->limbo_masks[i]].used = false;
     }
-    t->n_limbo_masks -= n_masks;
-    memmove(t->limbo_masks, t->limbo_masks + n_masks, t->n_limbo_masks);
+    t->n_limbo_masks -= n;
+    memmove(t->limbo_masks, t->limbo_masks + n, t->n_limbo_masks);
     t->waiting.regions = 0;
     t->waiting.masks = 0;
 }
@@ -308,32 +320,37 @@ void oxdp_table_rank_masks(struct oxdp_table *t)
         t->masks[i].packets = packets[i];
     }
 
-    /* Insertion sort: nearly sorted already, and stable. */
-    for (uint32_t i = 1; i < head->n_masks; i++) {
-        uint8_t mask = head->order[i];
+    /* Insertion sort: nearly sorted already, and stable.  Readers that walk the other half have a second to end. */
+    uint32_t half = order_of(head) == head->order ? DP_MAX_MASKS : 0;
+    uint8_t *sorted = &head->order[half];
+    uint32_t n = n_masks(head);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t mask = order_of(head)[i];
         uint32_t j = i;
 
-        for (; j && recent[head->order[j - 1]] < recent[mask]; j--) {
-            DP_WRITE_ONCE(head->order[j], head->order[j - 1]);
+        for (; j && recent[sorted[j - 1]] < recent[mask]; j--) {
+            sorted[j] = sorted[j - 1];
         }
-        DP_WRITE_ONCE(head->order[j], mask);
+        sorted[j] = mask;
     }
+    __atomic_store_n(&head->masks_now, DP_MASKS_NOW(half, n), __ATOMIC_RELEASE);
 }
 
 uint32_t oxdp_table_masks(const struct oxdp_table *t, struct oxdp_table_mask_info *ret_masks)
 {
-    const struct dp_head *head = t->mem.head;
+    struct dp_head *head = t->mem.head;
     struct oxdp_table_mask_info *by_index[DP_MAX_MASKS + 1] = { NULL };
 
-    for (uint32_t i = 0; i < head->n_masks; i++) {
+    for (uint32_t i = 0; i < n_masks(head); i++) {
         struct oxdp_table_mask_info *info = &ret_masks[i];
-        const struct dp_mask *mask = &t->mem.masks[head->order[i]];
+        const struct dp_mask *mask = &t->mem.masks[order_of(head)[i]];
 
         mask_words(mask, &info->words);
         info->n_flows = mask->n_flows;
         info->example = DP_NO_FLOW;
         info->packets = 0;
-        by_index[head->order[i]] = info;
+        by_index[order_of(head)[i]] = info;
     }
     for (uint32_t i = 0; i < t->mem.n_flows; i++) {
         struct oxdp_table_mask_info *info = by_index[t->mem.flows[i].mask];
@@ -349,7 +366,7 @@ uint32_t oxdp_table_masks(const struct oxdp_table *t, struct oxdp_table_mask_inf
             }
         }
     }
-    return head->n_masks;
+    return n_masks(head);
 }
 
 void oxdp_table_flow_key(const struct oxdp_table *t, uint32_t mask_index, uint32_t index, union dp_key *key)
@@ -438,13 +455,13 @@ void oxdp_table_mask_key(const struct oxdp_table *t, uint32_t mask_index, union 
 /* Readers that meet the union half changed compute a signature that nobody else uses: one slow lookup. */
 static void update_union(struct oxdp_table *t)
 {
-    const struct dp_head *head = t->mem.head;
+    struct dp_head *head = t->mem.head;
     union dp_key all = { .w = { 0 } };
 
-    for (uint32_t i = 0; i < head->n_masks; i++) {
+    for (uint32_t i = 0; i < n_masks(head); i++) {
         union dp_key words;
 
-        mask_words(&t->mem.masks[head->order[i]], &words);
+        mask_words(&t->mem.masks[order_of(head)[i]], &words);
         for (int j = 0; j < DP_KEY_WORDS; j++) {
             all.w[j] |= words.w[j];
         }

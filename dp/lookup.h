@@ -174,10 +174,12 @@ DP_STAGE __u64 dp_lookup_masks(struct dp_ctx *ctx, union dp_key *key, struct dp_
         return DP_NO_FLOW;
     }
 
-    __u32 n_masks = DP_READ_ONCE(head->n_masks);
+    __u32 now = DP_READ_ONCE(head->masks_now);
+    __u32 first = DP_MASKS_FIRST(now);
+    __u32 n_masks = DP_MASKS_N(now);
 
     for (i = 0; i < DP_MAX_MASKS && i < n_masks; i++) {
-        __u32 flow = dp_lookup_mask(ctx, key, head->order[i]);
+        __u32 flow = dp_lookup_mask(ctx, key, head->order[first + i]);
 
         if (flow != DP_NO_FLOW) {
             DP_WRITE_ONCE(set->slot[1], set->slot[0]);

@@ -176,11 +176,15 @@ struct dp_head {
     __u32 shards;               /* Of statistics: CPU i uses shard i % shards. */
     __u32 shared_shards;        /* More CPUs than shards: counters are updated atomically. */
     __u32 vlan_limit;           /* VLAN tags to parse. */
-    __u32 n_masks;              /* Masks in order[]. */
+    __u32 masks_now;            /* DP_MASKS_NOW(): where the masks to walk stand in order[], and how many. */
     __u64 hash_key[DP_KEY_WORDS];       /* Random, odd: nobody outside can construct collisions. */
-    __u8 order[DP_MAX_MASKS];   /* Masks, most used first.  Reordering may hide a mask for an instant: a miss. */
+    __u8 order[2 * DP_MAX_MASKS];       /* Masks, most used first, in one of the halves; the other is for sorting. */
 };
-_Static_assert(sizeof(struct dp_head) == 408, "head layout");
+_Static_assert(sizeof(struct dp_head) == 536, "head layout");
+
+#define DP_MASKS_NOW(FIRST, N) ((FIRST) << 16 | (N))
+#define DP_MASKS_FIRST(NOW) ((NOW) >> 16 & DP_MAX_MASKS)        /* 0 or DP_MAX_MASKS. */
+#define DP_MASKS_N(NOW) ((NOW) & 0xffff)
 
 /* X(name of array, type of element).  The first two have a fixed size: in BPF they are global variables, whose
  * addresses are part of the instructions, the others maps that are looked up. */

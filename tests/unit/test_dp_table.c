@@ -7,6 +7,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +59,14 @@ static void world_destroy(struct world *w)
     free(w);
 }
 
+/* The masks that readers walk. */
+static const uint8_t *order_of(const struct world *w)
+{
+    const struct dp_head *head = w->ctx.tables->head;
+
+    return &head->order[DP_MASKS_FIRST(head->masks_now)];
+}
+
 /* A mask of 'bits' bits of the IPv4 source, and 'cold' cold words. */
 static union dp_key make_mask(int bits, int cold)
 {
@@ -98,7 +109,7 @@ static uint32_t find(struct world *w, union dp_key key)
     const struct dp_flow *flow = dp_lookup(&w->ctx, w->ctx.tables->head, &key, &index, &walked);
 
     assert_int_equal(flow == NULL, index == DP_NO_FLOW);
-    assert_in_range(walked.masks, walked.hits, w->ctx.tables->head->n_masks);
+    assert_in_range(walked.masks, walked.hits, DP_MASKS_N(w->ctx.tables->head->masks_now));
     assert_true(walked.hits <= (flow != NULL));
     return flow ? flow->arg : UINT32_MAX;
 }
@@ -429,11 +440,63 @@ static void test_busy_masks_come_first(void **state)
     w->ctx.tables->stats[flow[2]].packets = 100;
     w->ctx.tables->stats[flow[3]].packets = 10;
     oxdp_table_rank_masks(w->table);
-    assert_int_equal(w->ctx.tables->head->order[0], w->ctx.tables->flows[flow[2]].mask);
-    assert_int_equal(w->ctx.tables->head->order[1], w->ctx.tables->flows[flow[3]].mask);
+    assert_int_equal(order_of(w)[0], w->ctx.tables->flows[flow[2]].mask);
+    assert_int_equal(order_of(w)[1], w->ctx.tables->flows[flow[3]].mask);
     w->ctx.tables->stats[flow[1]].packets = 20;
     oxdp_table_rank_masks(w->table);
-    assert_int_equal(w->ctx.tables->head->order[0], w->ctx.tables->flows[flow[1]].mask);
+    assert_int_equal(order_of(w)[0], w->ctx.tables->flows[flow[1]].mask);
+    world_destroy(w);
+}
+
+struct searcher {
+    struct world *w;
+    union dp_key key;
+    bool stop;
+    uint32_t n_lookups, n_misses;
+};
+
+/* Walks the masks for a flow of one of them, as programs do, until told to stop. */
+static void *search(void *searcher_)
+{
+    struct searcher *s = searcher_;
+
+    while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+        struct dp_cache set = { { 0 } };
+
+        s->n_misses += DP_WALK_FLOW(dp_lookup_masks(&s->w->ctx, &s->key, &set, 0)) == DP_NO_FLOW;
+        __atomic_add_fetch(&s->n_lookups, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+static void test_ranking_hides_no_mask(void **state)
+{
+    enum { N = 32 };
+    struct world *w = world_create(64, 0);
+    struct searcher s = { .w = w, .key = make_key((N - 1) << 8) };
+    enum oxdp_table_full full;
+    uint32_t flow[N];
+    pthread_t thread;
+
+    for (int i = 0; i < N; i++) {
+        union dp_key mask = make_mask(32 - i % 16, i / 16);
+        union dp_key key = make_key(i << 8);
+
+        assert_int_equal(insert(w, &key, &mask, i, &flow[i], &full), 0);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, search, &s), 0);
+    for (uint32_t i = 0; __atomic_load_n(&s.n_lookups, __ATOMIC_RELAXED) < 300000; i++) {
+        w->ctx.tables->stats[flow[N - 1 - i % 2]].packets += i;
+        oxdp_table_rank_masks(w->table);
+        /* Rankings are a second apart: readers end in between. */
+        for (uint32_t seen = __atomic_load_n(&s.n_lookups, __ATOMIC_RELAXED);
+             __atomic_load_n(&s.n_lookups, __ATOMIC_RELAXED) - seen < 2;) {
+            sched_yield();
+        }
+    }
+    __atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    assert_int_equal(s.n_misses, 0);
     world_destroy(w);
 }
 
@@ -496,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_programs_accumulate_needs),
         cmocka_unit_test(test_statistics_survive_until_reclaimed),
         cmocka_unit_test(test_busy_masks_come_first),
+        cmocka_unit_test(test_ranking_hides_no_mask),
         cmocka_unit_test(test_buddy),
     };
 
