@@ -32,8 +32,8 @@ def plot(results, case):
     return {"lines": _lines, "rows": _rows}.get(about.get("plot"), _bars)(results, case, peers)
 
 
-def gains(bars):
-    """The plot of the first question: [(what, [(peer, title, times, low, high)])]."""
+def gains(bars, reference):
+    """Times as good as the 'reference', a title: [(what, [(peer, title, times, low, high)])]."""
     plt = _matplotlib()
     height = sum(len(group) for _, group in bars) * 0.24 + len(bars) * 0.42 + 0.5
     figure, axes = plt.subplots(figsize=(9.2, height))
@@ -48,7 +48,7 @@ def gains(bars):
             y -= 1
         y -= 0.9
     axes.axvline(1, color="#1d4ed8", linewidth=1, linestyle=":")
-    _finish_bars(axes, ticks, labels, "times as good as stock Open vSwitch with AF_XDP ports")
+    _finish_bars(axes, ticks, labels, f"times as good as {reference}")
     axes.set_ylim(y + 0.6, 1.2)
     return _svg(figure)
 

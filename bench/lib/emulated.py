@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-from bench.lib import summary
+from bench.lib import story, summary
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-CASES = "forward,normal,set_fields"
+CASES = "forward,normal,set_fields,latency,upcalls,tcp"
 PEERS = "ceiling,ours,kernel-module,bridge"
 ROUNDS = 3
 LIMIT = 1200                                # Seconds for all of it.
@@ -49,23 +49,42 @@ def _kept(folder):
 
 def about(results):
     inner = results["emulated"]
-    return (f"{inner['machine']['kernel']} without hardware virtualization, {inner['settings']['rounds']} rounds: "
-            "multiples of what openvswitch.ko does in the same machine. Emulation makes skbs dearer than they are, "
-            "about twice compared with XDP; where this machine's own kernel has the module, it is in the tables above.")
+    return (f"{inner['machine']['kernel']} without hardware virtualization, "
+            f"{dict(summary.conditions(inner))['rounds']}: how many times as good as openvswitch.ko in the same machine. "
+            "Emulation makes skbs dearer than they are, about twice compared with XDP; where this machine's own kernel "
+            "has the module, it is in the tables below.")
 
 
-def table(results):
-    """Lines of cells: each switch's rate as a multiple of the kernel module's, by case; empty without results."""
+def bars(results):
+    """[(what, [(peer, title, times, low, high)])], the kernel module being 1; empty without results."""
     inner = results.get("emulated", {})
     if "samples" not in inner:
         return []
-    rows = [(case, row) for case, about in inner["cases"].items() for row in about["rows"]]
-    titles = inner["cases"]
-    lines = [["times openvswitch.ko"] + [f"{titles[case]['title']}: {titles[case]['rows'][row]['title']}"
-                                         for case, row in rows]]
-    for peer, about in inner["peers"].items():
-        cells = [summary.ratio(inner, case, peer, row, "kernel-module") for case, row in rows]
-        if any(cells):
-            lines.append([about["title"]] + [f"{summary.number(cell[1])} [{summary.number(cell[0])} "
-                                             f"{summary.number(cell[2])}]" if cell else "-" for cell in cells])
-    return lines
+    found = []
+    for case, about_case in inner["cases"].items():
+        for row, about_row in about_case["rows"].items():
+            group = [(peer, info["title"], times[1], times[0], times[2]) for peer, info in inner["peers"].items()
+                     if (times := story.better(inner, case, peer, row, "kernel-module"))]
+            if len(group) > 1:
+                found.append((f"{about_case['title']}: {about_row['title']}", group))
+    return found
+
+
+def sentence(results):
+    """What the plot says."""
+    found = [(times, what) for what, group in bars(results) for peer, _, times, *_ in group if peer == "ours"]
+    if not found:
+        return ""
+    (least, where), (most, there) = min(found), max(found)
+    return (f"OVS-XDP is {summary.number(least)} ({where}) to {summary.number(most)} times ({there}) as good as "
+            "openvswitch.ko in this machine.")
+
+
+def table(results):
+    """Lines of cells: the same as numbers."""
+    lines = [["times as good as openvswitch.ko", "switch", "times"]]
+    for what, group in bars(results):
+        for i, (_, title, times, low, high) in enumerate(group):
+            spread = f"{summary.number(times)} [{summary.number(low)} {summary.number(high)}]"
+            lines.append(["" if i else what, title, spread])
+    return lines if len(lines) > 1 else []

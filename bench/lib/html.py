@@ -23,12 +23,12 @@ def page(results):
     groups = {}
     for case, about in results["cases"].items():
         groups.setdefault(about.get("group", "Cases"), []).append(case)
-    body = [*_head(results, groups), *_gains(results), *_behind(results), *_targets(results)]
+    body = [*_head(results, groups), *_gains(results), *_emulated(results), *_behind(results), *_targets(results)]
     for group, cases in groups.items():
         body.append(f'<h2 id="{_anchor(group)}">{html.escape(group)}</h2>')
         for case in cases:
             body += _case(results, case)
-    body += [*_emulated(results), *_failures(results), *_conditions(results)]
+    body += [*_failures(results), *_conditions(results)]
     return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
             f"content=\"width=device-width\"><title>OVS-XDP, measured</title><style>{STYLE}</style></head>\n<body>\n"
             + "\n".join(body) + "\n</body></html>\n")
@@ -50,7 +50,7 @@ def _gains(results):
     if bars:
         yield "<h2>What do I gain?</h2>"
         yield f'<p class="says">{html.escape(story.gains_sentence(results))}</p>'
-        yield _drawn(lambda: draw.gains(bars))
+        yield _drawn(lambda: draw.gains(bars, "stock Open vSwitch with AF_XDP ports"))
 
 
 def _targets(results):
@@ -85,7 +85,9 @@ def _emulated(results):
         yield f"<p>Could not be measured: {html.escape(results['emulated'].get('failed', 'no results'))}</p>"
         return
     yield f"<p>{html.escape(emulated.about(results))}</p>"
-    yield _table(lines, _our_titles(results))
+    yield f'<p class="says">{html.escape(emulated.sentence(results))}</p>'
+    yield _drawn(lambda: draw.gains(emulated.bars(results), "openvswitch.ko"))
+    yield f"<details><summary>Numbers</summary>{_table(lines)}</details>"
 
 
 def _behind(results):

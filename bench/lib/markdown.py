@@ -7,9 +7,9 @@ from bench.lib import causes, emulated, field, profiles, story, summary, targets
 def page(results, source):
     """The whole page, as one string.  'source' names the results' file in the repository."""
     groups = dict.fromkeys(about["group"] for about in results["cases"].values())
-    return "\n".join([*_head(results, source), *_gains(results), *targets.tables(results), *_behind(results),
-                      *(line for group in groups for line in _group(results, group)),
-                      *_emulated(results), *_failures(results), *_conditions(results)]) + "\n"
+    return "\n".join([*_head(results, source), *_gains(results), *_emulated(results), *_behind(results),
+                      *targets.tables(results), *(line for group in groups for line in _group(results, group)),
+                      *_failures(results), *_conditions(results)]) + "\n"
 
 
 def _head(results, source):
@@ -66,6 +66,7 @@ def _emulated(results):
     lines = emulated.table(results)
     if lines:
         yield from ("", "## Beside the kernel module, in an emulated machine", "", emulated.about(results), "",
+                    f"*{emulated.sentence(results)}*", "",
                     *targets.markdown_table(lines))
 
 
