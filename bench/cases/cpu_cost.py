@@ -6,9 +6,9 @@ GROUP = "XDP against OVS: CPU cost"
 QUESTION = ("A switch that forwards by VLAN and destination MAC address carries frames at a given rate, to one "
             "receiver or in turn to two, beside a busy user process of low priority on each of the two cores: "
             "how much of two cores do these get? The first line is what generator and sink leave; "
-            "hollow marks: packets were lost. Below: how much of it was left on the generator's core, where switches in the "
-            "kernel forward, and on the other, where daemons poll. (A kernel that counts ticks does not see softirqs as "
-            "short as these; what a process gets done is measured instead.)")
+            "hollow marks: packets were lost. Below: how much of it was left on the generator's core, where "
+            "switches in the kernel forward, and on the other, where daemons poll. (A kernel that counts ticks does "
+            "not see softirqs as short as these; what a process gets done is measured instead.)")
 RULE = "l2"
 ALSO = ("ours-tcx",)                        # Both hooks.
 PLOT = "lines"

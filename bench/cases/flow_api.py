@@ -5,10 +5,10 @@ from bench.lib import world
 
 TITLE = "Flow operations as ofproto asks for them"
 GROUP = "Control"
-QUESTION = ("What does a flow cost when Open vSwitch itself installs, changes, deletes and dumps 60,000 of them (exact "
-            "5-tuples, 20 masks), without text: the CPU time of the calling thread? Deleting returns the last counts; "
-            "revalidators delete up to 50 at once, and dump without keys and actions. (The stock datapath keeps one table, "
-            "ours two, the engine's and the programs'.)")
+QUESTION = ("What does a flow cost when Open vSwitch itself installs, changes, deletes and dumps 60,000 of them "
+            "(exact 5-tuples, 20 masks), without text: the CPU time of the calling thread? Deleting returns the last "
+            "counts; revalidators delete up to 50 at once, and dump without keys and actions. (The stock datapath "
+            "keeps one table, ours two, the engine's and the programs'.)")
 RULE = "flow-api"
 N_FLOWS = 60000
 LINES = {"add": "put", "change": "modify", "del": "delete", "del-1": "delete-single", "dump": "dump-terse",

@@ -2,8 +2,8 @@
 """Packets of which each makes a flow with a mask of its own (tuple space explosion, CVE-2019-25076).
 
 The access list allows one source address and one source port (in lib/ovs.py, "access-list").  Open vSwitch tells
-other packets apart from these by as few leading bits as it must: one mask for each pair of "first bit of the address that
-differs" and "first bit of the port that differs"."""
+other packets apart from these by as few leading bits as it must: one mask for each pair of "first bit of the address
+that differs" and "first bit of the port that differs"."""
 
 import socket
 import struct

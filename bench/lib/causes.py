@@ -1,34 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where another switch is faster than OVS-XDP, and why.  The list and all numbers come from the results (profiles.py),
-the causes from here; a place without a cause says so."""
+"""Where another switch is faster than OVS-XDP, and why.  The list and all numbers come from the results
+(profiles.py), the causes from here; a place without a cause says so."""
 
 from bench.lib import story, summary
 
 # (case, row, or None for all of them): why.
 CAUSES = {
-    ("latency", "first"): "a bridge decides nothing for each flow; Open vSwitch asks its OpenFlow tables, in a thread of "
-                          "the daemon that has to be woken, twice for a request and its answer",
-    ("tcp", None): "segments stay whole at tcx, too, and copying and waking up, the same with both, is nearly all of the "
-                   "time; the program's own share stands below as oxdp_tcx",
-    ("udp", None): "the two sockets are most of the time, with every switch; the program's own share stands below as "
-                   "oxdp_tcx or oxdp_xdp",
-    ("tcp_rr", None): "two sockets that wake each other up are nearly all of the time, with every switch",
-    ("host", None): "the host is behind a tap device and the engine: each packet is copied by a thread of the daemon, cut "
-                    "to the MTU and with a checksum made by the CPU, where a bridge hands on whole segments of up to 64 kB "
-                    "without touching them",
-    ("flow_api", "change"): "the new actions are put in two tables, and compiled for the programs",
-    ("flow_api", "del"): "each flow leaves the tables of the programs as well as those of the engine; then the thread "
-                         "interrupts every CPU, once for a batch, so that the last count has the packet that a program is "
-                         "just handling",
-    ("flow_api", "del-1"): "the batch is one flow: nearly all of it is interrupting every CPU (see above). Open vSwitch "
-                           "deletes one at a time only for OpenFlow changes to few flows",
-    ("flow_api", "dump"): "a flow's counts are added up over the engine and every CPU that runs programs, which share no "
-                          "cache line; the stock datapath has one count",
-    ("flows", "del"): "as in \"Flow operations\": two tables to leave instead of one, and an interruption of every CPU for "
-                      "each batch",
-    ("gre", None): "tunnels run in the engine only, with the same code of Open vSwitch that the stock daemon runs, so "
-                   "that both are about even",
-    ("storm", None): "128 masks run in the programs; beyond that the engine runs the flows of the others",
+    ("latency", "first"): (
+        "a bridge decides nothing for each flow; Open vSwitch asks its OpenFlow tables, in a thread of the "
+        "daemon that has to be woken, twice for a request and its answer"),
+    ("tcp", None): (
+        "segments stay whole at tcx, too, and copying and waking up, the same with both, is nearly all of the "
+        "time; the program's own share stands below as oxdp_tcx"),
+    ("udp", None): (
+        "the two sockets are most of the time, with every switch; the program's own share stands below as "
+        "oxdp_tcx or oxdp_xdp"),
+    ("tcp_rr", None): (
+        "two sockets that wake each other up are nearly all of the time, with every switch"),
+    ("host", None): (
+        "the host is behind a tap device and the engine: each packet is copied by a thread of the daemon, cut "
+        "to the MTU and with a checksum made by the CPU, where a bridge hands on whole segments of up to 64 "
+        "kB without touching them"),
+    ("flow_api", "change"): (
+        "the new actions are put in two tables, and compiled for the programs"),
+    ("flow_api", "del"): (
+        "each flow leaves the tables of the programs as well as those of the engine; then the thread runs on "
+        "every CPU in turn, once for a batch, so that the last count has the packet that a program is just "
+        "handling (finish_task_switch in the profile)"),
+    ("flow_api", "del-1"): (
+        "nearly all of it is going to every CPU, here for each flow. Revalidators delete in batches"),
+    ("flow_api", "dump"): (
+        "a flow's counts are added up over the engine and every CPU that runs programs, which share no cache "
+        "line; the stock datapath has one count"),
+    ("flows", "del"): (
+        "as in \"Flow operations\": two tables to leave instead of one, and a visit to every CPU for each "
+        "batch"),
+    ("gre", None): (
+        "tunnels run in the engine only, with the same code of Open vSwitch that the stock daemon runs, so "
+        "that both are about even"),
+    ("storm", None): (
+        "128 masks run in the programs; beyond that the engine runs the flows of the others"),
 }
 
 

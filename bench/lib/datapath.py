@@ -94,7 +94,8 @@ class Churn:
 
 
 def keep_flows(peer):
-    """From here on only we change the flows: ofproto does not know those that come from dpctl, and would delete them."""
+    """From here on only we change the flows: ofproto does not know those that come from dpctl, and would delete
+    them."""
     peer.vsctl("set", "open", ".", "other_config:max-idle=600000", "other_config:flow-limit=200000")
     peer.appctl("revalidator/pause")
 

@@ -25,10 +25,12 @@ def measure(results, args):
     """Adds what the machine measured to 'results', or why it did not; what it has so far if it is stopped."""
     with tempfile.TemporaryDirectory(prefix="ovs-xdp-bench-") as folder:
         inside = (f"modprobe openvswitch; exec bench/run --cases {CASES} --peers {PEERS} --rounds {ROUNDS} "
-                  f"--seconds 1 --no-emulated --build {shlex.quote(str(args.build))} --output /results/results.json 2>&1")
-        machine = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", TOP / "tests/vm/run", "--timeout", str(LIMIT),
-                                    "--results", folder, "sh", "-c", inside], cwd=TOP, text=True, errors="replace",
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                  f"--seconds 1 --no-emulated --build {shlex.quote(str(args.build))} "
+                  "--output /results/results.json 2>&1")
+        machine = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", TOP / "tests/vm/run",
+                                    "--timeout", str(LIMIT), "--results", folder, "sh", "-c", inside],
+                                   cwd=TOP, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = "it said nothing"
         try:
             for line in machine.stdout:
@@ -50,9 +52,9 @@ def _kept(folder):
 def about(results):
     inner = results["emulated"]
     return (f"{inner['machine']['kernel']} without hardware virtualization, "
-            f"{dict(summary.conditions(inner))['rounds']}: how many times as good as openvswitch.ko in the same machine. "
-            "Emulation makes skbs dearer than they are, about twice compared with XDP; where this machine's own kernel "
-            "has the module, it is in the tables below.")
+            f"{dict(summary.conditions(inner))['rounds']}: how many times as good as openvswitch.ko in the same "
+            "machine. Emulation makes skbs dearer than they are, about twice compared with XDP; where this machine's "
+            "own kernel has the module, it is in the tables below.")
 
 
 def bars(results):

@@ -32,7 +32,7 @@ def _gains(results):
         yield from ("", "## What do I gain?", "", story.gains_sentence(results), "")
         yield from targets.markdown_table(
             [[f"times as good as {results['peers'][field.REFERENCE]['title']}", "switch", "times"]]
-            + [[what if i == 0 else "", title, f"{summary.number(times)} [{summary.number(low)} {summary.number(high)}]"]
+            + [["" if i else what, title, f"{summary.number(times)} [{summary.number(low)} {summary.number(high)}]"]
                for what, group in bars for i, (_, title, times, low, high) in enumerate(group)])
 
 

@@ -116,7 +116,8 @@ def left_over(w, sinks, seconds, rate, spare, **generator):
     arrived = sum(sink.read()["packets"] for sink in sinks) - before
     took = time.monotonic() - start
     world.generated(child)
-    return {"value": sum(left), "left": left, "received_rate": arrived / took, "lost": max(0, 1 - arrived / took / rate)}
+    return {"value": sum(left), "left": left, "received_rate": arrived / took,
+            "lost": max(0, 1 - arrived / took / rate)}
 
 
 class Spare:

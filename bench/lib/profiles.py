@@ -14,6 +14,7 @@ from bench.lib import story, worker
 
 N_SHOWN = 10
 OUR_PROGRAMS = ("oxdp_xdp", "oxdp_tcx")                  # Shown also if they are not among these.
+LINE = re.compile(r"^\s*([0-9.]+)%\s*;\s*(?:\[[.kgH]\]\s*)?([^;\n]+?)\s*(?:;.*)?$", re.MULTILINE)
 IDLE = re.compile(r"halt|idle|mwait|bench_generate")     # Nobody's work, and the generator's.
 
 
@@ -53,7 +54,7 @@ def functions(recording):
 def summed(shown):
     """[[function, share of the CPU time that was not idle]] from lines "12.3%;[k] function", the largest first."""
     shares = {}
-    for overhead, symbol in re.findall(r"^\s*([0-9.]+)%\s*;\s*(?:\[[.kgH]\]\s*)?([^;\n]+?)\s*(?:;.*)?$", shown, re.MULTILINE):
+    for overhead, symbol in LINE.findall(shown):
         if not IDLE.search(symbol):
             name = re.sub(r"\.(isra|constprop|part|cold).*|^bpf_prog_[0-9a-f]+_", "", symbol)
             name = "(unknown)" if name.startswith("0x") else name

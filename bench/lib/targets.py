@@ -50,8 +50,8 @@ ENGINE = [("forward", "1"), ("forward", "1k"), ("forward", "1M"), ("match", "1k"
 ABOUT_SHARES = (
     "What OVS-XDP reaches of the bare bpf_redirect_map, which looks at nothing. Generator, switch and sink run one "
     "after the other on one core, so the difference of the times per frame is what the switch costs. The wanted shares "
-    "were set where the bare redirect does about 3 Mpps, because the usual generator waits for RCU between its batches; "
-    "ours keeps a program attached and does not wait, so the same nanoseconds are a larger share of less. Both shares "
+    "were set where the bare redirect does about 3 Mpps, because the usual generator waits for RCU between its "
+    "batches; ours keeps a program attached and does not wait, so the same nanoseconds are a larger share of less. Both shares "
     "are here.")
 SHARES_HEAD = ["case", "wanted", "share", "nanoseconds over the bare redirect", "share with a plain generator"]
 
@@ -79,8 +79,8 @@ def all_tables(results):
         yield "How far from the ceiling?", ABOUT_SHARES, [SHARES_HEAD, *lines]
     for peer, of, wanted, note in (
             ("ours", field.REFERENCE, MULTIPLES,
-             "XDP and control. Twice as good is 2, whether more or less is better. Where flows are installed, deleted and "
-             "dumped as text, parsing and printing it is most of the time."),
+             "XDP and control. Twice as good is 2, whether more or less is better. Where flows are installed, "
+             "deleted and dumped as text, parsing and printing it is most of the time."),
             ("ours", "bridge", CONTAINERS, "Containers, with tcx."),
             ("ours", field.REFERENCE, CONTAINERS_STOCK, "Containers, with tcx."),
             ("ours-engine", field.REFERENCE, [(row, 1) for row in ENGINE],

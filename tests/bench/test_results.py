@@ -158,7 +158,7 @@ def test_emulated_ratios(results):
     results["emulated"] = inner
     lines = emulated.table(results)
     assert ["", "OVS-XDP", "5.83 [5.57 5.92]"] in lines
-    assert any(line[1] == "stock OVS, AF_XDP ports" and line[2].startswith("0.13") for line in lines)   # Less is better.
+    assert any(line[1] == "stock OVS, AF_XDP ports" and line[2].startswith("0.13") for line in lines)  # Less is better.
     assert emulated.sentence(results).startswith("OVS-XDP is 0.20 (Latency: first packet, median) to 5.83 times")
     assert "Beside the kernel module" in html.page(results)
     results["emulated"] = {"failed": "no qemu"}
@@ -243,7 +243,7 @@ def test_time_left(capsys):
     jobs = [("forward", peer, turn) for turn in range(2) for peer in ("ours", "bridge")]
     clock = progress.Progress(jobs, {"forward/ours": 60.0}, more=600)
     clock.announce()
-    assert "4 measurements, about 14 minutes" in capsys.readouterr().err     # The bridge is taken to be as slow as ours.
+    assert "4 measurements, about 14 minutes" in capsys.readouterr().err   # The bridge is taken to be as slow.
     progress.Progress(jobs, {}).announce()
     assert "4 measurements\n" == capsys.readouterr().err
 
