@@ -52,7 +52,7 @@ def _kept(folder):
 def about(results):
     inner = results["emulated"]
     return (f"{inner['machine']['kernel']} without hardware virtualization, "
-            f"{dict(summary.conditions(inner))['rounds']}: how many times as good as openvswitch.ko in the same "
+            f"{inner['settings']['rounds']} rounds: how many times as good as openvswitch.ko in the same "
             "machine. Emulation makes skbs dearer than they are, about twice compared with XDP; where this machine's "
             "own kernel has the module, it is in the tables below.")
 

@@ -77,17 +77,18 @@ def all_tables(results):
     lines = list(shares(results))
     if lines:
         yield "How far from the ceiling?", ABOUT_SHARES, [SHARES_HEAD, *lines]
-    for peer, of, wanted, note in (
-            ("ours", field.REFERENCE, MULTIPLES,
-             "XDP and control. Twice as good is 2, whether more or less is better. Where flows are installed, "
+    for peer, of, wanted, what, note in (
+            ("ours", field.REFERENCE, MULTIPLES, "XDP and control",
+             "Twice as good is 2, whether more or less is better. Where flows are installed, "
              "deleted and dumped as text, parsing and printing it is most of the time."),
-            ("ours", "bridge", CONTAINERS, "Containers, with tcx."),
-            ("ours", field.REFERENCE, CONTAINERS_STOCK, "Containers, with tcx."),
-            ("ours-engine", field.REFERENCE, [(row, 1) for row in ENGINE],
-             "The engine alone. It sleeps when idle; the stock datapath polls.")):
+            ("ours", "bridge", CONTAINERS, "containers",
+             "Sockets on both sides, tcx in front of them. The shares that were wanted come from the project's plan."),
+            ("ours", field.REFERENCE, CONTAINERS_STOCK, "containers", "The same."),
+            ("ours-engine", field.REFERENCE, [(row, 1) for row in ENGINE], "userspace",
+             "The engine sleeps when idle; the stock datapath polls.")):
         lines = list(_multiples(results, peer, of, wanted))
         if lines:
-            yield (f"{results['peers'][peer]['title']} against {results['peers'][of]['title']}", note,
+            yield (f"{results['peers'][peer]['title']} against {results['peers'][of]['title']}: {what}", note,
                    [["case", "times wanted", "times", "reached"], *lines])
 
 
