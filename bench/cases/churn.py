@@ -8,6 +8,7 @@ QUESTION = ("A thousand flows are forwarded while 2,000 others are installed and
             "ovs-appctl dpctl: what does that cost, and how many a second are changed?")
 RULE = "output"
 DAEMONS_ONLY = True
+SAYS = ("churn", "changed")
 ROWS = {
     "quiet": {"title": "forwarded, nothing changes", "unit": "Mpps", "better": "more"},
     "churn": {"title": "forwarded, flows change", "unit": "Mpps", "better": "more"},

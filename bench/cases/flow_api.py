@@ -13,6 +13,7 @@ RULE = "flow-api"
 N_FLOWS = 60000
 LINES = {"add": "put", "change": "modify", "del": "delete", "del-1": "delete-single", "dump": "dump-terse",
          "dump-all": "dump-full"}
+SAYS = ("add", "del")
 ROWS = {row: {"title": title, "unit": "us", "better": "less"}
         for row, title in (("add", "install"), ("change", "change the actions"), ("del", "delete, 50 at once"),
                            ("del-1", "delete, one at a time"), ("dump", "dump, as revalidators do"),

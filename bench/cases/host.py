@@ -8,6 +8,7 @@ QUESTION = ("What throughput has one TCP stream between a network namespace behi
             "whose address is on the bridge (Open vSwitch's internal port), in both directions, with iperf3?")
 RULE = "host"
 SOCKETS = True
+SAYS = ("in", "out")
 ROWS = {
     "in": {"title": "container to host", "unit": "Gb/s", "better": "more"},
     "out": {"title": "host to container", "unit": "Gb/s", "better": "more"},

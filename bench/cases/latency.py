@@ -9,6 +9,7 @@ QUESTION = ("How long does an application wait for the answer to a small UDP req
 RULE = "per-source"
 SOCKETS = True
 QUICK = True
+SAYS = ("p50", "first")
 ROWS = {
     "p50": {"title": "median", "unit": "us", "better": "less"},
     "p99": {"title": "99th percentile", "unit": "us", "better": "less"},

@@ -8,6 +8,7 @@ QUESTION = ("What is the most that comes through while the generator sends all i
             "sent so that next to nothing is lost (RFC 2544, a binary search; the threshold is --loss)?")
 RULE = "output"
 QUICK = True
+SAYS = ("lossless-1",)
 ROWS = {
     "max-1": {"title": "1 flow, received", "unit": "Mpps", "better": "more"},
     "lossless-1": {"title": "1 flow, without loss", "unit": "Mpps", "better": "more"},

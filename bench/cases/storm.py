@@ -9,6 +9,7 @@ QUESTION = ("Somebody sends few packets that each make Open vSwitch install a fl
             "victim's thousand flows, and of its million, still comes through, with 512 such packets, 500 a second?")
 RULE = "access-list"
 DAEMONS_ONLY = True
+SAYS = ("quiet-1M", "storm-1M")
 ROWS = {f"{when}-{flows}": {"title": f"{title}, {forward.ROWS[flows]['title']}", "unit": "Mpps", "better": "more"}
         for when, title in (("quiet", "before"), ("storm", "attacked")) for flows in ("1k", "1M")}
 

@@ -9,6 +9,7 @@ QUESTION = ("What throughput have one TCP stream, and eight together, between tw
 RULE = "normal"
 SOCKETS = True
 QUICK = True
+SAYS = ("rate", "rate-8")
 ROWS = {
     "rate": {"title": "1 stream", "unit": "Gb/s", "better": "more"},
     "rate-8": {"title": "8 streams", "unit": "Gb/s", "better": "more"},

@@ -9,6 +9,7 @@ QUESTION = ("How long does an application wait for a small answer over a TCP con
             "after the other, are made, used for one request and closed?")
 RULE = "normal"
 SOCKETS = True
+SAYS = ("p50", "connections")
 ROWS = {
     "p50": {"title": "median", "unit": "us", "better": "less"},
     "p99": {"title": "99th percentile", "unit": "us", "better": "less"},

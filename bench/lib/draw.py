@@ -144,10 +144,10 @@ def _lines(results, case, peers):
                              rotation=20 if max(len(rows[row]["title"]) for row in names) > 8 else 0)
         axes.set_xlabel(results["cases"][case].get("axis", ""), fontsize=8)
         axes.tick_params(axis="y", labelsize=7.5)
-        axes.set_ylim(bottom=0)
         axes.grid(axis="y", color="#e5e5e5", linewidth=0.6)
         for side in "top", "right":
             axes.spines[side].set_visible(False)
+    grid[0][0].set_ylim(0, 1.06 * max(axes.dataLim.y1 for axes in grid[0]))    # Shared by all.
     grid[0][0].set_ylabel(f"{rows[next(iter(rows))]['unit']}, {rows[next(iter(rows))]['better']} is better", fontsize=8)
     grid[0][-1].legend(fontsize=7.5, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return _svg(figure)

@@ -57,13 +57,15 @@ def gains_sentence(results):
 
 def sentence(results, case):
     """What the plot of a case means: ours (or its engine, where the case is about that or ours was not measured)
-    against the fastest other switch and the ceiling; in the first row, and where rows are a series in the last."""
+    against the fastest other switch and the ceiling; in the rows that the case names, or the first, and where rows are
+    a series in the last."""
     for ours in dict.fromkeys([results["cases"][case].get("about", "ours"), "ours", "ours-engine"]):
         rows = [row for row in results["cases"][case]["rows"] if summary.values(results, case, ours, row)]
         if rows:
             if results["cases"][case].get("plot") == "rows":
                 return _from_least_to_most(results, case, rows, ours)
-            said = [rows[0], rows[-1]] if results["cases"][case].get("plot") == "lines" else rows[:1]
+            said = ([row for row in results["cases"][case].get("says", ()) if row in rows]
+                    or ([rows[0], rows[-1]] if results["cases"][case].get("plot") == "lines" else rows[:1]))
             return " ".join(_about_ours(results, case, row, ours) for row in dict.fromkeys(said))
     return ""
 

@@ -100,6 +100,8 @@ def test_sentence_is_about_whom_the_case_is_about(results):
     assert story.sentence(results, "forward").startswith("1 flow: OVS-XDP has 7.00 Mpps")
     results["cases"]["forward"]["about"] = "bridge"
     assert "Linux bridge has 1.20 Mpps" in story.sentence(results, "forward")
+    results["cases"]["latency"]["says"] = ["p50", "first"]      # The first was not measured.
+    assert story.sentence(results, "latency").startswith("first packet, median: OVS-XDP has 41.0 us")
 
 
 def test_behind_names_the_fastest_other_switch(results):
