@@ -108,9 +108,9 @@ def _trial(w, sink, seconds, flows, rate, generator):
 def left_over(w, sinks, seconds, rate, spare, **generator):
     """CPU time, in cores, that is left to busy user processes (the class Spare) while frames come at 'rate'."""
     quiet = sum(sink.read()["packets"] for sink in sinks)
-    child = w.generate(seconds + 0.5, rate=rate, **generator)
+    child = w.generate(seconds + 0.3, rate=rate, **generator)
     world.wait_for(lambda: sum(sink.read()["packets"] for sink in sinks) > quiet, "a frame through the switch")
-    time.sleep(0.1)
+    time.sleep(0.05)
     before, start = sum(sink.read()["packets"] for sink in sinks), time.monotonic()
     left = spare.during(seconds)
     arrived = sum(sink.read()["packets"] for sink in sinks) - before
