@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "dp/omit.h"
+#include "dp/record.h"
 #include "dp/table.h"
 
 #ifndef DP_OPS_HERE
@@ -16,6 +17,7 @@
 
 const volatile struct dp_capability dp_capability SEC(".rodata.capability") = {
     .table_version = DP_TABLE_VERSION,
+    .record_version = DP_RECORD_VERSION,
     .key_groups = DP_KEY_GROUPS_HERE,
     .ops = DP_OPS_HERE,
 };

@@ -34,6 +34,12 @@ struct bpf_port {
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 
+/* Read-only data in section ".rodata.settings", which core/prog_load.c and core/tcx.c write before load. */
+struct bpf_settings {
+    __u32 ports_mask;       /* Size of 'ports' less one. */
+    __u32 fast_path;        /* Whether there are flow tables. */
+};
+
 #define BPF_MAX_UPCALL_QUEUES 8
 
 struct bpf_counters {

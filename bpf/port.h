@@ -7,9 +7,7 @@
 #include "bpf/maps.h"
 #include "bpf/run.h"
 
-/* Set before load: size of 'ports' less one; whether there are flow tables. */
-const volatile __u32 ports_mask;
-const volatile __u8 fast_path;
+const volatile struct bpf_settings settings SEC(".rodata.settings");
 
 /* core/prog_maps.c sets the sizes of all maps before load. */
 struct {
@@ -35,7 +33,7 @@ struct {
 
 static __always_inline const struct bpf_port *port_lookup(__u32 ifindex)
 {
-    __u32 i = ifindex & ports_mask;
+    __u32 i = ifindex & settings.ports_mask;
     const struct bpf_port *port = bpf_map_lookup_elem(&ports, &i);
 
     if (port && port->ifindex == ifindex) {

@@ -12,7 +12,8 @@
 #include "dp/table.h"
 
 const volatile struct dp_omit dp_omit SEC(".rodata.omit") = {
-    .parts = DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE),
+    .parts = (DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE)) | ((DP_OPS_HERE) ? 0 : DP_PART_OPS),
+    .words = DP_WORDS_LEFT_OUT,
     .ops = ~(__u64) (DP_OPS_HERE),
 };
 

@@ -75,7 +75,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     if (!port || !run) {
         return TCX_NEXT;
     }
-    if (!fast_path) {
+    if (!settings.fast_path) {
         run_off(run);
         return hand_up(ctx, port, run, length);
     }

@@ -28,8 +28,8 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
 
-SEC("xdp")
-int oxdp_xdp(struct xdp_md *ctx)
+/* The verdict on a frame that arrived on a port. */
+static __always_inline int datapath(struct xdp_md *ctx)
 {
     const struct bpf_port *port = port_lookup(ctx->ingress_ifindex);
     __u32 length = ctx->data_end - ctx->data;
@@ -39,7 +39,7 @@ int oxdp_xdp(struct xdp_md *ctx)
         count(BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
         return XDP_PASS;
     }
-    if (!fast_path) {
+    if (!settings.fast_path) {
         run_off(run);
         return hand_up(ctx, port, run, length);
     }
@@ -54,6 +54,15 @@ int oxdp_xdp(struct xdp_md *ctx)
         return hand_up(ctx, port, run, length);
     }
 }
+
+/* A user's own program includes this file with OXDP_OWN_ENTRY, and has this function its own way. */
+#ifndef OXDP_OWN_ENTRY
+SEC("xdp")
+int oxdp_xdp(struct xdp_md *ctx)
+{
+    return datapath(ctx);
+}
+#endif
 
 static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 length)

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dp/record.h"
 #include "dp/table.h"
+
+static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error);
 
 int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *ret, char **ret_error)
 {
@@ -17,20 +20,27 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
 
     *ret_error = NULL;
     if (!value || size < sizeof capability) {
-        if (asprintf(ret_error, "%s does not say what it can do: include bpf/capability.h.",
-                     bpf_object__name(object)) < 0) {
+        if (asprintf(ret_error, "it does not say what it can do: include bpf/capability.h") < 0) {
             *ret_error = NULL;
         }
         return -ENOENT;
     }
     memcpy(&capability, value, sizeof capability);
     if (capability.table_version != DP_TABLE_VERSION) {
-        if (asprintf(ret_error, "%s was built for tables of version %u, this is version %u: build it again.",
-                     bpf_object__name(object), capability.table_version, DP_TABLE_VERSION) < 0) {
-            *ret_error = NULL;
-        }
-        return -EPROTO;
+        return wrong_version("tables", capability.table_version, DP_TABLE_VERSION, ret_error);
+    }
+    if (capability.record_version != DP_RECORD_VERSION) {
+        return wrong_version("records", capability.record_version, DP_RECORD_VERSION, ret_error);
     }
     *ret = capability;
     return 0;
+}
+
+static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error)
+{
+    if (asprintf(ret_error, "it was built for %s of version %u, this is version %u: build it again", what, theirs,
+                 ours) < 0) {
+        *ret_error = NULL;
+    }
+    return -EPROTO;
 }

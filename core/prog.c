@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/prog_private.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,11 +35,9 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
                   err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
                   heard[0] ? "; libbpf says: " : "", heard);
     } else {
-        err = oxdp_program_load(progs, &(struct dp_omit) { .parts = 0 }, &progs->prog_fd, &progs->capability,
-                                ret_error);
-    }
-    if (!err && oxdp_special_start(progs)) {
-        err = oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs");
+        err = oxdp_special_start(progs)
+            ? oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs")
+            : oxdp_programs_init(progs, ret_error);
     }
     if (err) {
         oxdp_progs_unload(progs);
@@ -67,12 +64,11 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     oxdp_tcx_close(progs);
     oxdp_pins_close(progs->pins);
     free(progs->unpinned);
-    if (progs->prog_fd >= 0) {
-        close(progs->prog_fd);
-    }
+    oxdp_programs_free(progs);
     oxdp_maps_destroy(progs);
     free(progs->direct);
     free(progs->attachments);
+    free(progs->used);
     free(progs->socket_used);
     free(progs->can_output);
     free(progs);
@@ -88,30 +84,8 @@ struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs)
     return progs->table;
 }
 
-const struct dp_capability *oxdp_progs_capability(const struct oxdp_progs *progs)
-{
-    return &progs->capability;
-}
-
-int oxdp_progs_get_info(const struct oxdp_progs *progs, struct oxdp_prog_info *ret_info)
-{
-    struct bpf_prog_info info = { 0 };
-    uint32_t len = sizeof info;
-    int err = bpf_obj_get_info_by_fd(oxdp_special_prog(progs), &info, &len);
-
-    if (!err) {
-        memcpy(ret_info->name, info.name, sizeof ret_info->name);
-        ret_info->id = info.id;
-        ret_info->xlated_bytes = info.xlated_prog_len;
-        ret_info->jited_bytes = info.jited_prog_len;
-    }
-    return err;
-}
-
 static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *config)
 {
-    progs->prog_fd = -1;
-    progs->special.prog_fd = -1;
     progs->max_ports = config->max_ports;
     progs->max_sockets = config->max_sockets;
     progs->n_cpus = libbpf_num_possible_cpus();
@@ -122,9 +96,11 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
     }
     progs->direct = calloc(progs->n_direct, sizeof *progs->direct);
     progs->attachments = calloc(progs->max_ports, sizeof *progs->attachments);
+    progs->used = calloc(progs->max_ports, sizeof *progs->used);
     progs->socket_used = calloc(progs->max_sockets, sizeof *progs->socket_used);
     progs->can_output = calloc(progs->max_ports, sizeof *progs->can_output);
-    return progs->direct && progs->attachments && progs->socket_used && progs->can_output ? 0 : -ENOMEM;
+    return progs->direct && progs->attachments && progs->used && progs->socket_used && progs->can_output
+        ? 0 : -ENOMEM;
 }
 
 /* Pins the program and the maps; links follow as they are made or taken over. */
@@ -135,7 +111,7 @@ static void pin(struct oxdp_progs *progs, const char *name)
     if (oxdp_pins_open(name, &progs->pins, &progs->unpinned)) {
         return;
     }
-    err = oxdp_pins_add(progs->pins, "xdp", progs->prog_fd);
+    err = oxdp_pins_add(progs->pins, "xdp", progs->programs->fd);
     err = err ? err : oxdp_maps_pin(progs);
     if (err) {
         oxdp_pins_close(progs->pins);

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dp/capability.h"
 #include "dp/counter.h"
 #include "dp/omit.h"
 
-struct dp_capability;
 struct oxdp_flow;
 struct oxdp_progs;
 struct oxdp_table;
@@ -61,10 +61,16 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs, int *ret_error);
 /* Detaches from 'ifindex' (no error if the device is gone) and forgets its port and sockets. */
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex);
 
-/* The flow tables that the programs read, NULL if the configuration has no flows; and what the programs
- * can do. */
+/* Has port 'port_no' run the program in 'file', or the library's for NULL: at once, from one frame to the next, if a
+ * device is attached as this port, else from when one is.  0; or a negative errno with a sentence in '*ret_error'
+ * (malloc'd), and nothing has changed. */
+int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file, char **ret_error);
+
+/* What the program of port 'port_no' can do.  Any thread. */
+struct dp_capability oxdp_progs_capability(struct oxdp_progs *progs, uint32_t port_no);
+
+/* The flow tables that the programs read, NULL if the configuration has no flows. */
 struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
-const struct dp_capability *oxdp_progs_capability(const struct oxdp_progs *progs);
 
 /* The program that runs is one without what no flow needs, once flows have come to rest.  All programs stay right
  * whatever flows there are; but a flow that needs more than what runs would be handed up.  So this comes before
@@ -77,7 +83,7 @@ void oxdp_progs_tick(struct oxdp_progs *progs);
 /* Specialises now, and waits.  0; -EAGAIN if flows need more meanwhile; or why the program does not load. */
 int oxdp_progs_specialise(struct oxdp_progs *progs);
 
-/* What the program that runs omits. */
+/* What the programs that run omit. */
 struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 
 /* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; 0: no
@@ -101,14 +107,17 @@ uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS]);
 /* Frames that 'counters' are about: the sum of their fates. */
 uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS]);
 
-/* The XDP program, for people: its name in the kernel and its id there.  0, or a negative errno. */
+/* XDP program number 'index' (0: the library's), for people: its name in the kernel and its id there.  0, -ENOENT
+ * behind the last, or another negative errno. */
 struct oxdp_prog_info {
     char name[16];
     uint32_t id;
     uint32_t xlated_bytes;      /* As BPF, and as machine code. */
     uint32_t jited_bytes;
+    const char *file;           /* NULL: the library's.  Until the next oxdp_progs_use(). */
+    struct dp_capability capability;
 };
-int oxdp_progs_get_info(const struct oxdp_progs *progs, struct oxdp_prog_info *ret_info);
+int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info);
 
 /* The counter in words, NULL if there is no such counter. */
 const char *oxdp_counter_text(enum dp_counter counter);

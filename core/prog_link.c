@@ -107,7 +107,8 @@ static int exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
 
 static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
 {
-    return at->passes ? oxdp_tcx_pass_prog(progs) : oxdp_special_prog(progs);
+    return at->passes ? oxdp_tcx_pass_prog(progs)
+        : oxdp_special_prog(progs, oxdp_program_of(progs, at->port.port_no));
 }
 
 /* Whether 'link_fd' is what is attached to 'ifindex', in the mode asked for.  A device that was moved to another

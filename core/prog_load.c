@@ -7,13 +7,18 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "bpf/xdp.skel.h"
-#include "core/capability.h"
+#define LOG_SIZE (UINT32_MAX >> 8)      /* As much as the kernel takes; only what it writes becomes memory. */
+#define LAST_WORDS 400                  /* Of the verifier, at most. */
 
-static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, const struct dp_omit *omit,
+static int load(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit, int *ret_fd,
                 struct dp_capability *ret_capability, char **ret_error);
+static void set_rodata(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit);
+static const char *last_words(char *verifier_log);
+static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
+                   char *verifier_log, char **ret_error);
 static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
@@ -21,49 +26,115 @@ static __thread bool listening;
 static __thread char last_warning[512];
 static libbpf_print_fn_t others;        /* What this process has libbpf call for threads that do not listen. */
 
-int oxdp_program_load(const struct oxdp_progs *progs, const struct dp_omit *omit, int *ret_fd,
-                      struct dp_capability *ret_capability, char **ret_error)
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
+                      int *ret_fd, struct dp_capability *ret_capability, char **ret_error)
 {
-    struct dp_capability capability;
-    struct xdp_bpf *skel;
+    char *verifier_log = malloc(LOG_SIZE);
+    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "oxdp", .kernel_log_buf = verifier_log,
+                .kernel_log_size = verifier_log ? LOG_SIZE : 0);
+    struct bpf_object *object;
     char *refusal = NULL;
-    const char *heard;
-    int err, fd = -1;
+    int err;
 
+    if (verifier_log) {
+        verifier_log[0] = '\0';
+    }
     oxdp_libbpf_listen();
-    skel = xdp_bpf__open();
-    err = skel ? load(progs, skel, omit, ret_capability ? ret_capability : &capability, &refusal) : -errno;
-    if (!err) {
-        fd = fcntl(bpf_program__fd(skel->progs.oxdp_xdp), F_DUPFD_CLOEXEC, 3);
-        err = fd < 0 ? -errno : 0;
+    object = bpf_object__open_mem(program->image, program->size, &opts);
+    err = object ? load(progs, object, omit, ret_fd, ret_capability, &refusal) : -errno;
+    bpf_object__close(object);
+
+    const char *heard = oxdp_libbpf_heard();
+
+    if (err) {
+        err = explain(err, program, refusal, heard, verifier_log, ret_error);
     }
-    xdp_bpf__destroy(skel);
-    heard = oxdp_libbpf_heard();
-    if (!err) {
-        *ret_fd = fd;
-        return 0;
-    }
-    if (refusal) {
-        *ret_error = refusal;
+    free(refusal);
+    free(verifier_log);
+    return err;
+}
+
+static int load(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit, int *ret_fd,
+                struct dp_capability *ret_capability, char **ret_error)
+{
+    struct bpf_program *program, *other;
+    int err = oxdp_object_check(object, ret_capability, &program, ret_error);
+
+    err = err ? err : oxdp_maps_share(progs, object, ret_error);
+    if (err) {
         return err;
     }
-    return oxdp_fail(err, ret_error, "the XDP program does not load (%s)%s%s%s", strerror(-err),
-                     err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
+    set_rodata(progs, object, omit);
+    bpf_object__for_each_program(other, object) {
+        bpf_program__set_autoload(other, other == program);
+    }
+    err = bpf_object__load(object);
+    if (!err) {
+        *ret_fd = fcntl(bpf_program__fd(program), F_DUPFD_CLOEXEC, 3);
+        err = *ret_fd < 0 ? -errno : 0;
+    }
+    return err;
+}
+
+/* 'object' has what is set here: oxdp_object_check(). */
+static void set_rodata(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit)
+{
+    const struct bpf_settings settings = { .ports_mask = progs->n_direct - 1, .fast_path = progs->table != NULL };
+    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata.omit");
+    struct dp_omit omitted;
+    size_t size;
+
+    memcpy(&omitted, bpf_map__initial_value(map, &size), sizeof omitted);
+    omitted.parts |= omit->parts;
+    omitted.words |= omit->words;
+    omitted.ops |= omit->ops;
+    bpf_map__set_initial_value(map, &omitted, sizeof omitted);
+    map = bpf_object__find_map_by_name(object, ".rodata.settings");
+    bpf_map__set_initial_value(map, &settings, sizeof settings);
+}
+
+/* Says what is wrong with 'program': what was found here, what the verifier said, or what libbpf said. */
+static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
+                   char *verifier_log, char **ret_error)
+{
+    const char *name = program->file ? program->file : "the XDP program";
+
+    if (refusal) {
+        return oxdp_fail(err, ret_error, "%s: %s", name, refusal);
+    }
+    if (err == -EPERM) {
+        return oxdp_fail(err, ret_error, "%s does not load (%s): run as root, or with CAP_BPF and CAP_NET_ADMIN", name,
+                         strerror(-err));
+    }
+    if (verifier_log && verifier_log[0]) {
+        return oxdp_fail(err, ret_error, "%s: the kernel's verifier refuses it (%s): %s", name, strerror(-err),
+                         last_words(verifier_log));
+    }
+    return oxdp_fail(err, ret_error, "%s does not load (%s)%s%s", name, strerror(-err),
                      heard[0] ? "; libbpf says: " : "", heard);
 }
 
-static int load(const struct oxdp_progs *progs, struct xdp_bpf *skel, const struct dp_omit *omit,
-                struct dp_capability *ret_capability, char **ret_error)
+/* The last two lines of the verifier's log before its statistics, in one. */
+static const char *last_words(char *verifier_log)
 {
-    int err = oxdp_capability_read(skel->obj, ret_capability, ret_error);
+    char *end = strstr(verifier_log, "\nprocessed ");
+    char *start;
+    int lines = 0;
 
-    skel->rodata_omit->dp_omit.parts |= omit->parts;
-    skel->rodata_omit->dp_omit.words |= omit->words;
-    skel->rodata_omit->dp_omit.ops |= omit->ops;
-    skel->rodata->ports_mask = progs->n_direct - 1;
-    skel->rodata->fast_path = progs->table != NULL;
-    err = err ? err : oxdp_maps_share(progs, skel->obj, ret_error);
-    return err ? err : xdp_bpf__load(skel);
+    end = end ? end : verifier_log + strlen(verifier_log);
+    while (end > verifier_log && end[-1] == '\n') {
+        end--;
+    }
+    *end = '\0';
+    for (start = end; start > verifier_log && end - start < LAST_WORDS; start--) {
+        if (start[-1] == '\n') {
+            if (++lines == 2) {
+                break;
+            }
+            start[-1] = '/';
+        }
+    }
+    return start;
 }
 
 void oxdp_libbpf_listen(void)

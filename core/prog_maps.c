@@ -53,8 +53,10 @@ int oxdp_maps_share(const struct oxdp_progs *progs, struct bpf_object *object, c
 
         if (shared) {
             if (!same_shape(map, shared)) {
-                return oxdp_fail(-EPROTO, ret_error, "its map '%s' is not like that of this version: "
-                                 "build it again", name);
+                return oxdp_fail(-EPROTO, ret_error, "its map '%s' (type %u, keys of %u bytes, values of %u) is not "
+                                 "like that of this version (type %u, %u, %u): build it again", name,
+                                 bpf_map__type(map), bpf_map__key_size(map), bpf_map__value_size(map),
+                                 bpf_map__type(shared), bpf_map__key_size(shared), bpf_map__value_size(shared));
             }
 
             int err = bpf_map__reuse_fd(map, bpf_map__fd(shared));

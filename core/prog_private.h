@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rooms of core/prog.h share: core/prog.c (the whole), prog_maps.c (the maps), prog_load.c (programs over
- * them), prog_port.c (ports), prog_counter.c (what programs counted). */
+/* What the rooms of core/prog.h share: core/prog.c (the whole), prog_maps.c (the maps), prog_object.c (where programs
+ * come from), prog_load.c (programs over the maps), program.c (which port uses which), prog_port.c (ports),
+ * prog_counter.c (what programs counted). */
 #ifndef OXDP_PROG_PRIVATE_H
 #define OXDP_PROG_PRIVATE_H 1
 
@@ -15,6 +16,7 @@
 struct oxdp_tcx;
 struct bpf_map;
 struct bpf_object;
+struct bpf_program;
 struct oxdp_pins;
 struct xdp_bpf;
 
@@ -30,6 +32,19 @@ struct oxdp_attachment {
     struct bpf_port port;
 };
 
+/* A program that ports use, complete and specialised. */
+struct oxdp_program {
+    struct oxdp_program *next;
+    char *file;                 /* NULL: the one of this library. */
+    const void *image;          /* The object, as it was when it was read. */
+    size_t size;
+    uint32_t n_users;           /* Ports; the list, of the library's; the thread that specialises. */
+    int fd;                     /* Complete. */
+    int special_fd;             /* Specialised; -1: there is none. */
+    int new_fd;                 /* Loaded by the thread that specialises, not in use yet. */
+    struct dp_capability capability;    /* As the object declares it. */
+};
+
 /* See core/specialise.c.  Under 'mutex', as is attaching. */
 struct oxdp_special {
     pthread_mutex_t mutex;
@@ -38,9 +53,9 @@ struct oxdp_special {
     pthread_t thread;
     bool running;
     bool stop;
-    int prog_fd;                        /* Specialised program; -1: there is none yet. */
-    struct dp_omit omit;                /* What it omits. */
-    bool omitting;                      /* It runs, not the complete one. */
+    bool made;                          /* There are specialised programs. */
+    struct dp_omit omit;                /* What they omit. */
+    bool omitting;                      /* They run, not the complete ones. */
     bool looking;                       /* The thread looks at flows or loads a program ... */
     struct oxdp_needs meanwhile;        /* ... and this is what flows that came since then need. */
     struct oxdp_needs wanted;           /* By flows for which there is no specialised program. */
@@ -52,9 +67,9 @@ struct oxdp_special {
 
 struct oxdp_progs {
     struct xdp_bpf *maps;               /* Holds the maps; its own program is not loaded. */
-    int prog_fd;                        /* The complete XDP program over them. */
+    struct oxdp_program *programs;      /* Over them; the library's is the first. */
+    struct oxdp_program **used;         /* By port number, 'max_ports': NULL for the library's. */
     struct oxdp_special special;
-    struct dp_capability capability;    /* As its object declares it. */
     struct oxdp_pins *pins;             /* NULL: not pinned. */
     char *unpinned;                     /* Why. */
     bool taken_over;                    /* No device runs a program of a process before. */
@@ -90,19 +105,40 @@ int oxdp_maps_share(const struct oxdp_progs *progs, struct bpf_object *object, c
 /* Pins all of them.  0 or a negative errno. */
 int oxdp_maps_pin(const struct oxdp_progs *progs);
 
-/* Loads the XDP program over the maps, without what 'omit' says.  0, with a file descriptor and what it can do
- * (unless NULL is passed for that); or a negative errno with a sentence in '*ret_error'.  Any thread. */
-int oxdp_program_load(const struct oxdp_progs *progs, const struct dp_omit *omit, int *ret_fd,
-                      struct dp_capability *ret_capability, char **ret_error);
+/* Reads the object in 'file', NULL for that of this library.  0, with an image that the caller frees unless it is the
+ * library's; or a negative errno with the rest of a sentence in '*ret_error'. */
+int oxdp_object_read(const char *file, const void **ret_image, size_t *ret_size, char **ret_error);
+
+/* Whether 'object', open but not loaded, is a program for ports of this version.  0, with what it can do and the
+ * program to load; or a negative errno with the rest of a sentence in '*ret_error'. */
+int oxdp_object_check(const struct bpf_object *object, struct dp_capability *ret_capability,
+                      struct bpf_program **ret_program, char **ret_error);
+
+/* Loads 'program' over the maps, without what 'omit' says.  0, with a file descriptor and what it can do; or a negative
+ * errno with a sentence in '*ret_error'.  Any thread. */
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
+                      int *ret_fd, struct dp_capability *ret_capability, char **ret_error);
+
+/* Loads the program of this library.  0 or a negative errno with a sentence in '*ret_error'. */
+int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error);
+void oxdp_programs_free(struct oxdp_progs *progs);
+
+/* The program of port 'port_no'.  Called with special.mutex, as what is done with it, and oxdp_program_put(). */
+struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no);
+
+/* Takes a user from 'program', which goes with the last.  NULL is allowed. */
+void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program);
 
 /* Starts and stops the thread that specialises. */
 int oxdp_special_start(struct oxdp_progs *progs);
 void oxdp_special_stop(struct oxdp_progs *progs);
 
-/* Brackets the making and exchanging of links, whose program between them is oxdp_special_prog(). */
+/* Brackets the making and exchanging of links, whose program between them is oxdp_special_prog() of their ports'. */
 void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack);
 void oxdp_special_end_attach(struct oxdp_progs *progs);
-int oxdp_special_prog(const struct oxdp_progs *progs);
+
+/* The descriptor of 'program' as it runs now: specialised, if that is the time.  Called with special.mutex. */
+int oxdp_special_prog(const struct oxdp_progs *progs, const struct oxdp_program *program);
 
 /* Between these, libbpf's first warning is kept (this thread's; libbpf says why a program does not load only through
  * a callback); the second returns it, "" if there was none, valid until the next call. */

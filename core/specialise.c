@@ -3,7 +3,8 @@
  *
  * A complete program is always loaded.  When flows have come to rest, a thread loads one that omits what none of them
  * needs, and attaches that instead.  The first flow that needs more brings the complete one back, before it is in the
- * tables: nothing has to be verified then.  Whichever runs is right (dp/omit.h); this is about speed only. */
+ * tables: nothing has to be verified then.  Whichever runs is right (dp/omit.h); this is about speed only.  Programs of
+ * users are specialised like ours. */
 #include "core/prog_private.h"
 
 #include <bpf/bpf.h>
@@ -20,6 +21,9 @@
 static void *work(void *progs);
 static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs);
 static int specialise(struct oxdp_progs *progs);
+static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit);
+static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit);
+static void discard_all(struct oxdp_progs *progs);
 static void activate(struct oxdp_progs *progs, bool omitting);
 
 int oxdp_special_start(struct oxdp_progs *progs)
@@ -50,9 +54,6 @@ void oxdp_special_stop(struct oxdp_progs *progs)
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->mutex);
-    if (s->prog_fd >= 0) {
-        close(s->prog_fd);
-    }
     s->running = false;
 }
 
@@ -74,9 +75,9 @@ void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack)
     require(progs, &needs);
 }
 
-int oxdp_special_prog(const struct oxdp_progs *progs)
+int oxdp_special_prog(const struct oxdp_progs *progs, const struct oxdp_program *program)
 {
-    return progs->special.omitting ? progs->special.prog_fd : progs->prog_fd;
+    return progs->special.omitting && program->special_fd >= 0 ? program->special_fd : program->fd;
 }
 
 void oxdp_special_end_attach(struct oxdp_progs *progs)
@@ -96,7 +97,7 @@ static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs)
     if (s->looking) {
         oxdp_needs_add(&s->meanwhile, needs);
     }
-    if (s->prog_fd < 0 || !oxdp_needs_met(needs, &s->omit)) {
+    if (!s->made || !oxdp_needs_met(needs, &s->omit)) {
         oxdp_needs_add(&s->wanted, needs);
         if (memcmp(&wanted, &s->wanted, sizeof wanted)) {
             s->quiet = 0;
@@ -168,13 +169,12 @@ static void *work(void *progs_)
     return NULL;
 }
 
-/* Called with the mutex, which is free while flows are looked at and a program loads. */
+/* Called with the mutex, which is free while flows are looked at and programs load. */
 static int specialise(struct oxdp_progs *progs)
 {
     struct oxdp_special *s = &progs->special;
     struct oxdp_needs needs;
     struct dp_omit omit;
-    int fd = -1;
     int err = 0;
 
     s->looking = true;
@@ -190,39 +190,100 @@ static int specialise(struct oxdp_progs *progs)
         needs.parts |= progs->attachments[i].port.local_stack ? DP_PART_CHECKSUM : 0;
     }
     omit = oxdp_needs_complement(&needs);
-    if (any && (s->prog_fd < 0 || memcmp(&omit, &s->omit, sizeof omit))) {
-        char *error = NULL;
-
-        pthread_mutex_unlock(&s->mutex);
-        err = oxdp_program_load(progs, &omit, &fd, NULL, &error);
-        free(error);
-        pthread_mutex_lock(&s->mutex);
+    if (any) {
+        err = load_all(progs, &omit);
     }
     s->looking = false;
-    if (err || !any) {
-        return err;             /* The program that runs goes on. */
+    if (!any || err) {
+        discard_all(progs);
+        return err;             /* The programs that run go on. */
     }
     if (!oxdp_needs_met(&s->meanwhile, &omit)) {
-        if (fd >= 0) {
-            close(fd);
-        }
+        discard_all(progs);
         s->quiet = 0;
         return -EAGAIN;
     }
-    if (fd >= 0) {
-        int old = s->prog_fd;
-
-        s->prog_fd = fd;
-        s->omit = omit;
-        activate(progs, true);
-        if (old >= 0) {
-            close(old);
-        }
-    } else if (!s->omitting) {
-        activate(progs, true);
-    }
+    exchange_all(progs, &omit);
     memset(&s->wanted, 0, sizeof s->wanted);
     return 0;
+}
+
+/* Loads each program that does not omit just 'omit', as its 'new_fd'.  Returns the error of the library's; one of a
+ * user's that does not load goes on complete.  Called with the mutex, which is free while a program loads. */
+static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
+{
+    struct oxdp_special *s = &progs->special;
+    bool same = s->made && !memcmp(omit, &s->omit, sizeof *omit);
+    struct oxdp_program **all;
+    size_t n = 0;
+    int ret = 0;
+
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        n++;
+    }
+    all = calloc(n, sizeof *all);
+    if (!all) {
+        return -ENOMEM;
+    }
+    n = 0;
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (!same || program->special_fd < 0) {
+            program->n_users++;
+            all[n++] = program;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct dp_capability capability;
+        char *error = NULL;
+        int fd = -1;
+        int err;
+
+        pthread_mutex_unlock(&s->mutex);
+        err = oxdp_program_load(progs, all[i], omit, &fd, &capability, &error);
+        free(error);
+        pthread_mutex_lock(&s->mutex);
+        all[i]->new_fd = err ? -1 : fd;
+        ret = all[i]->file ? ret : err;
+    }
+    for (size_t i = 0; i < n; i++) {
+        oxdp_program_put(progs, all[i]);
+    }
+    free(all);
+    return ret;
+}
+
+/* Puts what load_all() loaded into service. */
+static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit)
+{
+    struct oxdp_special *s = &progs->special;
+    bool same = s->made && !memcmp(omit, &s->omit, sizeof *omit);
+    bool news = !s->omitting;
+
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (!same || program->new_fd >= 0) {
+            if (program->special_fd >= 0) {
+                close(program->special_fd);     /* Links that it runs on hold it. */
+            }
+            program->special_fd = program->new_fd;
+            program->new_fd = -1;
+            news = true;
+        }
+    }
+    s->omit = *omit;
+    s->made = true;
+    if (news) {
+        activate(progs, true);
+    }
+}
+
+static void discard_all(struct oxdp_progs *progs)
+{
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (program->new_fd >= 0) {
+            close(program->new_fd);
+            program->new_fd = -1;
+        }
+    }
 }
 
 /* Replaces the program of every link, each atomically.  One that cannot be updated, because its device is gone, keeps
@@ -236,7 +297,7 @@ static void activate(struct oxdp_progs *progs, bool omitting)
         const struct oxdp_attachment *at = &progs->attachments[i];
 
         if (at->ifindex && at->link_fd >= 0 && !at->passes && !at->old_program) {
-            bpf_link_update(at->link_fd, oxdp_special_prog(progs), NULL);
+            bpf_link_update(at->link_fd, oxdp_special_prog(progs, oxdp_program_of(progs, at->port.port_no)), NULL);
         }
     }
     s->replaced++;

@@ -263,8 +263,8 @@ static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error
     tcx->skel = tcx_bpf__open();
     err = tcx->skel ? oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal) : -errno;
     if (!err) {
-        tcx->skel->rodata->ports_mask = progs->n_direct - 1;
-        tcx->skel->rodata->fast_path = progs->table != NULL;
+        tcx->skel->rodata_settings->settings.ports_mask = progs->n_direct - 1;
+        tcx->skel->rodata_settings->settings.fast_path = progs->table != NULL;
         tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
         tcx->skel->rodata->upcall_max_len = UPCALL_MAX_LEN;
         bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);

@@ -16,7 +16,8 @@ DP_INLINE __u64 dp_hash_word(__u64 word, __u64 number)
     return (word ^ word >> 32) * number;
 }
 
-/* 'omitted': words that the mask is known not to use, and that '*key' does not have. */
+/* 'omitted': words that '*key' does not have.  The mask does not use them, unless the program is trimmed: then no flow
+ * that uses them matches. */
 DP_INLINE __u64 dp_hash_key(const struct dp_head *head, const struct dp_mask *mask, const union dp_key *key,
                             __u32 omitted)
 {
@@ -41,7 +42,7 @@ DP_INLINE __u64 dp_hash_key(const struct dp_head *head, const struct dp_mask *ma
     for (__u32 i = 0; i < DP_COLD_WORDS && i < n_cold; i++) {
         __u32 w = mask->cold_word[i];
 
-        if (w < DP_KEY_WORDS) {
+        if (w < DP_KEY_WORDS && !(DP_TRIMMED && omitted & DP_WORD(w))) {
             hash += dp_hash_word(key->w[w] & mask->cold[i], head->hash_key[w]);
         }
     }

@@ -34,6 +34,17 @@
 #endif
 #define DP_TRIMMED (DP_KEY_GROUPS_HERE != DP_CAPABILITY_ALL_KEYS)
 
+/* The words that only these groups fill, if it was built without all of them. */
+#define DP_WORDS_WITHOUT(GROUPS, WORDS) ((DP_KEY_GROUPS_HERE) & (GROUPS) ? 0 : (WORDS))
+#define DP_WORDS_LEFT_OUT                                                                                           \
+    (DP_WORDS_WITHOUT(DP_PART(IP6) | DP_PART(ARP) | DP_PART(IGMP) | DP_PART(MPLS), DP_WARM)                         \
+     | DP_WORDS_WITHOUT(DP_PART(IP6), DP_WORD(DP_FIRST_COLD))                                                       \
+     | DP_WORDS_WITHOUT(DP_PART(ND), DP_WORDS(DP_KEY_WORD(nd_target), DP_PACKET_WORDS))                             \
+     | DP_WORDS_WITHOUT(DP_PART(RECIRC) | DP_PART(MARK) | DP_PART(CT),                                              \
+                        DP_WORDS(DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state)))                                      \
+     | DP_WORDS_WITHOUT(DP_PART(CT), DP_WORDS(DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id)))                          \
+     | DP_WORDS_WITHOUT(DP_PART(TUNNEL), DP_WORDS(DP_KEY_WORD(tun_id), DP_KEY_WORDS)))
+
 struct dp_omit {
     __u32 parts;                /* DP_PART_*. */
     __u32 words;                /* Of keys, DP_WORD(); not in DP_CORE_WORDS. */

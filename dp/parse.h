@@ -480,6 +480,11 @@ DP_INLINE __u32 dp_type_code(const __u8 *icmp)
     return DP_SWAP32((__u32) icmp[0] << 16 | icmp[1]);
 }
 
+DP_INLINE int dp_is_nd(const __u8 *icmp)
+{
+    return icmp[1] == 0 && (icmp[0] == DP_ND_SOLICIT || icmp[0] == DP_ND_ADVERT);
+}
+
 /* TCP (RFC 9293), UDP (768), SCTP (9260), ICMP (792), IGMP (3376), ICMPv6 (4443): ports or type and code of a header
  * that is there whole.  'tos_ttl' is what key word 3 has already; not for later fragments. */
 DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 tos_ttl,
@@ -523,6 +528,10 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
         }
         return DP_PARSED;
     }
+    if (DP_TRIMMED && ((proto == DP_IP_IGMP && ip4 && dp_omitted(ctx)->parts & DP_PART(IGMP))
+                       || (proto == DP_IP_ICMP6 && dp_is_nd(p) && dp_omitted(ctx)->parts & DP_PART(ND)))) {
+        return DP_PARSE_OMITTED;        /* Flows may be about what is not parsed here. */
+    }
     if (proto == DP_IP_IGMP) {
         if (ip4 && !(dp_omitted(ctx)->parts & DP_PART(IGMP))) {
             key->w[6] = DP_BYTES(0, 4, dp_load32(p + 4));
@@ -538,8 +547,7 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
 
     __u64 type_code = DP_BYTES(0, 4, dp_type_code(p));
 
-    if (!(dp_omitted(ctx)->parts & DP_PART(ND)) && proto == DP_IP_ICMP6 && p[1] == 0
-        && (p[0] == DP_ND_SOLICIT || p[0] == DP_ND_ADVERT)) {
+    if (!(dp_omitted(ctx)->parts & DP_PART(ND)) && proto == DP_IP_ICMP6 && dp_is_nd(p)) {
         __u64 nd = dp_parse_nd(ctx, key, l4, l4_len);
 
         dp_frame_has(ctx, frame, has | (__u16) nd);

@@ -27,6 +27,9 @@ enum dp_reason {
     DP_N_REASONS
 };
 
+/* Of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
+#define DP_RECORD_VERSION 1
+
 #define DP_RECORD_NO_FLOW 0xffffffffu
 
 struct dp_record {

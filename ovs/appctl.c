@@ -30,6 +30,9 @@ show_port(const struct dpif_xdp_port *port, struct ds *ds)
                       " redirect-target=%s",
                       smap_get_def(&status, "xdp-hook", "none"), port->n_rxqs,
                       port->redirects ? "yes" : "no");
+        if (port->obj) {
+            ds_put_format(ds, " xdp-obj=%s", port->obj);
+        }
         smap_destroy(&status);
     }
     ds_put_char(ds, '\n');
@@ -92,35 +95,40 @@ show_bits(uint32_t groups, uint64_t op_bits, const char *between,
     ds_put_char(ds, '\n');
 }
 
-/* What the programs can parse and execute, and what of it the one that runs
- * leaves out because no flow needs it. */
+/* What 'program' can parse and execute, and what of it is left out while it
+ * runs because no flow needs it. */
 static void
-show_capability(struct oxdp_progs *progs, struct ds *ds)
+show_capability(const struct oxdp_prog_info *program,
+                const struct dp_omit *omit, struct ds *ds)
 {
-    const struct dp_capability *capability = oxdp_progs_capability(progs);
-    struct dp_omit omit = oxdp_progs_omitted(progs);
+    const struct dp_capability *capability = &program->capability;
 
     ds_put_cstr(ds, "    parses: ");
     show_bits(capability->key_groups, capability->ops, "\n    executes: ", ds);
     ds_put_format(ds, "    omits: %u of %u key words; ",
-                  count_1bits(omit.words), DP_KEY_WORDS);
-    show_bits(omit.parts & capability->key_groups,
-              omit.ops & capability->ops, NULL, ds);
+                  count_1bits(omit->words), DP_KEY_WORDS);
+    show_bits(omit->parts & capability->key_groups,
+              omit->ops & capability->ops, NULL, ds);
 }
 
 static void
-show_program(const struct dpif_xdp_dp *dp, struct ds *ds)
+show_programs(const struct dpif_xdp_dp *dp, struct ds *ds)
 {
     struct oxdp_prog_info info;
+    struct dp_omit omit;
 
-    if (!dp->progs || oxdp_progs_get_info(dp->progs, &info)) {
+    if (!dp->progs) {
         return;
     }
-    ds_put_format(ds, "  program: %s id %"PRIu32", %"PRIu32" bytes of BPF, "
-                  "%"PRIu32" of machine code\n",
-                  info.name, info.id, info.xlated_bytes, info.jited_bytes);
-    if (dp->fastpath) {
-        show_capability(dp->progs, ds);
+    omit = oxdp_progs_omitted(dp->progs);
+    for (uint32_t i = 0; !oxdp_progs_get_info(dp->progs, i, &info); i++) {
+        ds_put_format(ds, "  program: %s id %"PRIu32", %"PRIu32" bytes of "
+                      "BPF, %"PRIu32" of machine code%s%s\n",
+                      info.name, info.id, info.xlated_bytes, info.jited_bytes,
+                      info.file ? ", of " : "", info.file ? info.file : "");
+        if (dp->fastpath) {
+            show_capability(&info, &omit, ds);
+        }
     }
 }
 
@@ -140,7 +148,7 @@ show_dp(struct dpif_xdp_dp *dp, void *ds_)
                       "%"PRIu32" free\n", oxdp_umem_n_frames(umem),
                       OXDP_FRAME_SIZE, oxdp_umem_n_free(umem));
     }
-    show_program(dp, ds);
+    show_programs(dp, ds);
     ovs_mutex_lock(&dp->flow_mutex);
     dpif_xdp_fastpath_format(dp, ds);
     ovs_mutex_unlock(&dp->flow_mutex);

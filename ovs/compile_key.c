@@ -37,16 +37,14 @@ dpif_xdp_compile_key(const struct flow *flow, union dp_key *key)
     move_headers(&rest, flow, key);
 }
 
-/* Groups of key words that a mask may need a program to fill.  Fields shared
- * by all Ethernet frames are in no group. */
+/* Groups of key words that a program needs for packets that may match.  One
+ * that does not parse IPv4 hands all IPv4 packets up, also where a flow is
+ * about their Ethernet addresses alone. */
 static uint32_t
 key_groups(const union dp_key *mask, const struct flow *flow)
 {
     uint32_t groups = 1u << DP_KEY_GROUP_ETHERNET;
     ovs_be16 type = flow->dl_type;
-    bool l3 = (mask->w[2] || mask->w[3] || mask->ip_proto || mask->w[6]
-               || mask->w[7] || mask->w[8] || mask->w[9] || mask->w[10]
-               || mask->w[11] || mask->w[12] || mask->w[13]);
 
     if (flow->vlans[0].tci) {
         groups |= 1u << DP_KEY_GROUP_VLAN;
@@ -54,14 +52,14 @@ key_groups(const union dp_key *mask, const struct flow *flow)
     if (flow->vlans[1].tci) {
         groups |= 1u << DP_KEY_GROUP_QINQ;
     }
-    if (l3) {
-        groups |= (type == htons(ETH_TYPE_IP) ? 1u << DP_KEY_GROUP_IP4
-                   : type == htons(ETH_TYPE_IPV6) ? 1u << DP_KEY_GROUP_IP6
-                   : eth_type_mpls(type) ? 1u << DP_KEY_GROUP_MPLS
-                   : 1u << DP_KEY_GROUP_ARP);
-    }
+    groups |= (type == htons(ETH_TYPE_IP) ? 1u << DP_KEY_GROUP_IP4
+               : type == htons(ETH_TYPE_IPV6) ? 1u << DP_KEY_GROUP_IP6
+               : eth_type_mpls(type) ? 1u << DP_KEY_GROUP_MPLS
+               : type == htons(ETH_TYPE_ARP) || type == htons(ETH_TYPE_RARP)
+               ? 1u << DP_KEY_GROUP_ARP : 0);
     if (mask->nd_reserved.raw || mask->w[10] || mask->w[11] || mask->w[12]
-        || mask->w[13]) {
+        || mask->w[13]
+        || (mask->tcp_flags.raw && flow->nw_proto == IPPROTO_ICMPV6)) {
         groups |= 1u << DP_KEY_GROUP_ND;
     }
     if (flow->nw_proto == IPPROTO_IGMP && mask->igmp_group.raw

@@ -293,10 +293,17 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
 
     const char *hook_name = smap_get_def(other_config, "xdp-hook", "auto");
     enum dpif_xdp_hook hook = DPIF_XDP_HOOK_AUTO;
+    const char *obj = smap_get(other_config, "xdp-obj");
 
     if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
         VLOG_WARN("%s: other_config:xdp-hook=%s: unsupported value, expected "
                   "auto, xdp or tcx", dp->name, hook_name);
+    }
+    if (obj && !dpif_xdp_obj_is_valid(obj)) {
+        VLOG_WARN("%s: other_config:xdp-obj=%s: unsupported value, expected "
+                  "the absolute path of a BPF object, or builtin", dp->name,
+                  obj);
+        obj = NULL;
     }
     n_frames = MIN(MAX(n_frames, MIN_FRAMES), MAX_FRAMES);
     n_flows = MIN(n_flows, MAX_FAST_FLOWS);
@@ -317,6 +324,15 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
         dp->hook = hook;
         CMAP_FOR_EACH (port, node, &dp->ports) {
             port->config_seq = UINT64_MAX;      /* Opens it anew. */
+        }
+    }
+    if (!nullable_string_is_equal(dp->obj, obj)) {
+        struct dpif_xdp_port *port;
+
+        free(dp->obj);
+        dp->obj = nullable_xstrdup(obj);
+        CMAP_FOR_EACH (port, node, &dp->ports) {
+            port->obj_seq = UINT64_MAX;         /* Looks at it anew. */
         }
     }
     if (!nullable_string_is_equal(dp->cpu_mask, cpu_mask)) {
@@ -586,6 +602,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     ovs_mutex_destroy(&dp->threads_mutex);
     ovs_mutex_destroy(&dp->flow_mutex);
     free(dp->cpu_mask);
+    free(dp->obj);
     free(CONST_CAST(char *, dp->name));
     free(dp);
 }

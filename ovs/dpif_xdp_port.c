@@ -371,6 +371,7 @@ free_port(struct dpif_xdp_port *port)
     netdev_close(port->netdev);
     ovs_rwlock_destroy(&port->tx_rwlock);
     free(port->type);
+    free(port->obj);
     free(port);
 }
 
@@ -381,5 +382,6 @@ remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     cmap_remove(&dp->ports, &port->node, hash_port_no(port->port_no));
     seq_change(dp->port_seq);
     dpif_xdp_port_close(dp, port);
+    dpif_xdp_port_forget_obj(dp, port);
 }
 

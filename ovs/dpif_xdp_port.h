@@ -12,6 +12,13 @@ int dpif_xdp_port_open(struct dpif_xdp_dp *, struct dpif_xdp_port *)
 void dpif_xdp_port_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
+/* dpif_xdp_port_open.c: options:xdp-obj changed.  The port's program is
+ * exchanged; if the new one cannot be used, the old one stays. */
+void dpif_xdp_port_follow_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_port_forget_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
 /* dpif_xdp_port_sock.c: opens an AF_XDP socket in each of 'port->rxqs', which
  * has room for 'n_queues', and stores their descriptors.  Closes those of the
  * first 'n'. */

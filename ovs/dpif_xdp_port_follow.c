@@ -53,13 +53,16 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
     dpif_xdp_netdev_get_config(port->netdev, &config);
     if (change_seq == port->change_seq && config.seq == port->config_seq
-        && time_msec() < port->retry) {
+        && config.obj_seq == port->obj_seq && time_msec() < port->retry) {
         return;
     }
     port->change_seq = change_seq;
     port->retry = LLONG_MAX;
 
     ifindex = netdev_get_ifindex(port->netdev);
+    if (config.obj_seq != port->obj_seq && port->device.ifindex) {
+        dpif_xdp_port_follow_obj(dp, port);
+    }
     if (is_current(port, ifindex, config.seq)) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->shaped = config.shaped;

@@ -209,9 +209,64 @@ open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return error;
 }
 
+/* The file of the program that 'port' shall have, NULL for ours.  The caller
+ * frees it. */
+static char *
+wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dp->port_mutex)
+{
+    char *obj = dpif_xdp_netdev_get_obj(port->netdev);
+
+    if (!obj) {
+        obj = nullable_xstrdup(dp->obj);
+    }
+    if (!dpif_xdp_obj_is_file(obj)) {
+        free(obj);
+        obj = NULL;
+    }
+    return obj;
+}
+
+/* Gives 'port' the program in file 'obj', or ours: at once if it is open. */
+static int
+use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, const char *obj,
+        char **errorp)
+    OVS_REQUIRES(dp->port_mutex)
+{
+    uint32_t port_no = odp_to_u32(port->port_no);
+    struct dp_capability before = oxdp_progs_capability(dp->progs, port_no);
+    int error = -oxdp_progs_use(dp->progs, port_no, obj, errorp);
+    struct dp_capability now = oxdp_progs_capability(dp->progs, port_no);
+
+    if (error) {
+        return error;
+    }
+    if (!nullable_string_is_equal(obj, port->obj)) {
+        VLOG_INFO("%s: XDP program of %s", netdev_get_name(port->netdev),
+                  obj ? obj : "the datapath");
+        free(port->obj);
+        port->obj = nullable_xstrdup(obj);
+    }
+    if (memcmp(&before, &now, sizeof now)) {
+        ovs_mutex_lock(&dp->flow_mutex);
+        dpif_xdp_fastpath_program_changed(dp, port->port_no);
+        ovs_mutex_unlock(&dp->flow_mutex);
+    }
+    return 0;
+}
+
+void
+dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    if (port->obj) {
+        use_obj(dp, port, NULL, NULL);
+    }
+}
+
 /* Packets that sockets of this machine make should stay whole: they come
  * through a veth.  But a container that runs an XDP program of its own means
- * frames, not sockets.  Whoever asks for a mode of XDP wants XDP. */
+ * frames, not sockets.  Whoever asks for a mode or a program of XDP wants XDP.
+ */
 static bool
 wants_tcx(const struct dpif_xdp_dp *dp,
           const struct dpif_xdp_netdev_config *config,
@@ -222,7 +277,7 @@ wants_tcx(const struct dpif_xdp_dp *dp,
                                ? dp->hook : config->hook);
 
     return (hook == DPIF_XDP_HOOK_AUTO
-            ? config->mode == OXDP_MODE_BEST_EFFORT
+            ? config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
               && !strcmp(device->driver, "veth") && !device->peer_xdp
             : hook == DPIF_XDP_HOOK_TCX);
 }
@@ -240,6 +295,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
     dpif_xdp_netdev_get_config(port->netdev, &config);
     port->config_seq = config.seq;
+    port->obj_seq = config.obj_seq;
     port->change_seq = netdev_get_change_seq(port->netdev);
     port->redirects = false;
     port->prepared = false;
@@ -258,12 +314,16 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
     on_tcx = wants_tcx(dp, &config, &port->device);
     if (on_tcx) {
+        dpif_xdp_port_forget_obj(dp, port);
         error = dpif_xdp_port_open_tcx(dp, port, &text);
     } else {
         enum oxdp_mode mode;
+        char *obj = wanted_obj(dp, port);
 
-        error = open_xdp(dp, port, config.mode, &mode, &text);
+        error = use_obj(dp, port, obj, &text);
+        error = error ? error : open_xdp(dp, port, config.mode, &mode, &text);
         mode_text = error ? "none" : oxdp_mode_to_string(mode);
+        free(obj);
     }
     if (!error) {
         if (dp->taken_over) {
@@ -282,8 +342,12 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 
 out:
+    if (error && dp->progs) {
+        dpif_xdp_port_forget_obj(dp, port);
+    }
     changed = dpif_xdp_netdev_set_status(port->netdev, mode_text,
-                                         on_tcx ? "tcx" : "xdp", text);
+                                         on_tcx ? "tcx" : "xdp", port->obj,
+                                         text);
     if (error) {
         if (changed) {
             VLOG_ERR("%s: cannot use the device with %s: %s", name,
@@ -296,4 +360,33 @@ out:
     }
     free(text);
     return error;
+}
+
+void
+dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    struct dpif_xdp_netdev_config config;
+    char *text = NULL;
+    bool on_tcx;
+    char *obj;
+
+    dpif_xdp_netdev_get_config(port->netdev, &config);
+    port->obj_seq = config.obj_seq;
+    atomic_read(&port->on_tcx, &on_tcx);
+    if (on_tcx || wants_tcx(dp, &config, &port->device)) {
+        if (on_tcx != wants_tcx(dp, &config, &port->device)) {
+            port->config_seq = UINT64_MAX;      /* Opens it anew. */
+        }
+        return;
+    }
+
+    obj = wanted_obj(dp, port);
+    if (use_obj(dp, port, obj, &text)) {
+        VLOG_ERR("%s: the program stays that of %s: %s",
+                 netdev_get_name(port->netdev),
+                 port->obj ? port->obj : "the datapath", text);
+    }
+    dpif_xdp_netdev_set_obj_status(port->netdev, port->obj, text);
+    free(obj);
+    free(text);
 }

@@ -124,6 +124,7 @@ struct dpif_xdp_dp {
     size_t n_xdp_ports;                 /* Open ports with XDP. */
     int hook;                           /* enum dpif_xdp_hook of ports that
                                          * have "auto". */
+    char *obj;                          /* xdp-obj of ports without, or NULL. */
 
     /* Engine threads.  Written under 'port_mutex' and 'threads_mutex', read
      * under either; the latter is held for an instant only. */
@@ -169,6 +170,8 @@ struct dpif_xdp_port {
     /* Guarded by dp->port_mutex. */
     uint64_t change_seq;                /* Of 'netdev', as last seen. */
     uint64_t config_seq;                /* Of its options, as last seen. */
+    uint64_t obj_seq;                   /* Of its xdp-obj, as last seen. */
+    char *obj;                          /* File of its program; NULL: ours. */
     long long int retry;                /* When to try again, ms; LLONG_MAX:
                                          * it did not fail. */
     struct oxdp_device device;          /* Linux device, if 'is_device'. */

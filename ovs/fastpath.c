@@ -220,19 +220,20 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_compiled compiled;
     enum dpif_xdp_fastpath_reason reason;
-    const struct dp_capability *caps;
+    struct dp_capability caps;
     uint32_t replaced = flow->fp.index;
+    odp_port_t in_port = match->flow.in_port.odp_port;
     bool matches, on_tcx;
 
     if (!fp) {
         return;
     }
-    on_tcx = is_on_tcx(dp, match->flow.in_port.odp_port);
-    caps = (on_tcx ? oxdp_tcx_capability(fp->progs)
-            : oxdp_progs_capability(fp->progs));
+    on_tcx = is_on_tcx(dp, in_port);
+    caps = (on_tcx ? *oxdp_tcx_capability(fp->progs)
+            : oxdp_progs_capability(fp->progs, odp_to_u32(in_port)));
     uncount(fp, flow);
     reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
-        match, actions, actions_len, caps, &compiled, &matches);
+        match, actions, actions_len, &caps, &compiled, &matches);
     if (!reason && !can_output(fp, on_tcx, &compiled)) {
         reason = REASON_PORT;
     } else if (!reason && !shares_meters(dp, &compiled)) {
@@ -308,23 +309,36 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     }
 }
 
-void
-dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+/* Puts the flows of packets from 'port_no' again; without 'all', those that
+ * were compiled for another hook. */
+static void
+put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
 {
-    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    bool on_tcx = is_on_tcx(dp, port_no);
     struct dpif_xdp_flow *flow;
-    bool on_tcx;
 
-    if (!fp) {
-        return;
-    }
-    on_tcx = is_on_tcx(dp, port_no);
     CMAP_FOR_EACH (flow, node, &dp->flows) {
-        if (flow->fp.counted && flow->fp.on_tcx != on_tcx
+        if (flow->fp.counted && (all || flow->fp.on_tcx != on_tcx)
             && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
                == odp_to_u32(port_no)) {
             put_again(dp, flow);
         }
+    }
+}
+
+void
+dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    if (dp->fastpath) {
+        put_flows_of_port(dp, port_no, false);
+    }
+}
+
+void
+dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    if (dp->fastpath) {
+        put_flows_of_port(dp, port_no, true);
     }
 }
 

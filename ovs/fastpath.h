@@ -66,6 +66,9 @@ void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no);
  * now. */
 void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no);
 
+/* The same if it has another program, which can do something else. */
+void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t);
+
 /* Takes 'flow' out of the tables: no packet that comes from now on matches it.
  * Its statistics are final after dpif_xdp_fastpath_settle(). */
 void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *);

@@ -32,8 +32,10 @@ struct netdev_xdp {
 
     struct ovs_mutex mutex;             /* Guards what follows. */
     struct dpif_xdp_netdev_config config;
+    char *obj;                          /* options:xdp-obj. */
     char *mode_in_use;
     char *hook_in_use;
+    char *obj_in_use;
     char *error;
     bool promiscuous;                   /* Made so by us. */
     bool policed;                       /* Has an ingress_policing_rate. */
@@ -51,6 +53,10 @@ struct netdev_xdp {
 #define POLICING_WARNING                                                    \
     "ingress_policing_rate and ingress_policing_kpkts_rate have no effect "  \
     "on a port with XDP: limit it with an OpenFlow meter"
+
+#define OBJ_WARNING                                                         \
+    "xdp-obj has no effect on a port with xdp-hook=tcx, whose packets do not " \
+    "meet XDP"
 
 /* Open vSwitch's class with some members replaced.  The rest, among it 'run'
  * by which lib/netdev-linux.c knows its own, stays. */
@@ -101,9 +107,34 @@ replace_text(char **text, const char *new)
     return true;
 }
 
+char *
+dpif_xdp_netdev_get_obj(const struct netdev *netdev_)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    char *obj;
+
+    ovs_mutex_lock(&netdev->mutex);
+    obj = nullable_xstrdup(netdev->obj);
+    ovs_mutex_unlock(&netdev->mutex);
+    return obj;
+}
+
+bool
+dpif_xdp_obj_is_file(const char *obj)
+{
+    return obj && obj[0] == '/';
+}
+
+bool
+dpif_xdp_obj_is_valid(const char *obj)
+{
+    return dpif_xdp_obj_is_file(obj) || !strcmp(obj, "builtin");
+}
+
 bool
 dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
-                           const char *hook, const char *error)
+                           const char *hook, const char *obj,
+                           const char *error)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     bool changed;
@@ -111,6 +142,7 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
     ovs_mutex_lock(&netdev->mutex);
     changed = replace_text(&netdev->mode_in_use, mode);
     changed |= replace_text(&netdev->hook_in_use, hook);
+    changed |= replace_text(&netdev->obj_in_use, obj);
     changed |= replace_text(&netdev->error, error);
     ovs_mutex_unlock(&netdev->mutex);
 
@@ -118,6 +150,23 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
         netdev_change_seq_changed(netdev_);
     }
     return changed;
+}
+
+void
+dpif_xdp_netdev_set_obj_status(struct netdev *netdev_, const char *obj,
+                               const char *error)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = replace_text(&netdev->obj_in_use, obj);
+    changed |= replace_text(&netdev->error, error);
+    ovs_mutex_unlock(&netdev->mutex);
+
+    if (changed) {
+        netdev_change_seq_changed(netdev_);
+    }
 }
 
 int
@@ -275,8 +324,10 @@ netdev_xdp_dealloc(struct netdev *netdev_)
     if (netdev->polled) {
         atomic_count_dec(&n_polled);
     }
+    free(netdev->obj);
     free(netdev->mode_in_use);
     free(netdev->hook_in_use);
+    free(netdev->obj_in_use);
     free(netdev->error);
     ovs_mutex_destroy(&netdev->mutex);
     free(netdev);
@@ -316,7 +367,7 @@ static bool
 is_option(const char *key)
 {
     static const char *const keys[] = {
-        "xdp-mode", "xdp-hook", "n_rxq", "use-need-wakeup",
+        "xdp-mode", "xdp-hook", "xdp-obj", "n_rxq", "use-need-wakeup",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
@@ -334,6 +385,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     const char *mode_name = smap_get_def(args, "xdp-mode", "best-effort");
     const char *hook_name = smap_get_def(args, "xdp-hook", "auto");
+    const char *obj = smap_get(args, "xdp-obj");
     const struct smap_node *node;
     enum dpif_xdp_hook hook;
     enum oxdp_mode mode;
@@ -348,6 +400,12 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
         *errp = xasprintf("%s: xdp-hook=%s: unsupported value, expected auto, "
                           "xdp or tcx", netdev_get_name(netdev_), hook_name);
+        return EINVAL;
+    }
+    if (obj && !dpif_xdp_obj_is_valid(obj)) {
+        *errp = xasprintf("%s: xdp-obj=%s: unsupported value, expected the "
+                          "absolute path of a BPF object, or builtin",
+                          netdev_get_name(netdev_), obj);
         return EINVAL;
     }
     if (!netdev_get_mtu(netdev_, &mtu)) {
@@ -365,6 +423,11 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
         netdev->config.mode = mode;
         netdev->config.hook = hook;
         netdev->config.seq++;
+        netdev_change_seq_changed(netdev_);
+    }
+    if (replace_text(&netdev->obj, obj)) {
+        netdev->config.obj_seq++;
+        netdev->config.has_obj = dpif_xdp_obj_is_file(obj);
         netdev_change_seq_changed(netdev_);
     }
     ovs_mutex_unlock(&netdev->mutex);
@@ -392,8 +455,26 @@ netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
     if (netdev->config.hook != DPIF_XDP_HOOK_AUTO) {
         smap_add(args, "xdp-hook", hook_names[netdev->config.hook]);
     }
+    if (netdev->obj) {
+        smap_add(args, "xdp-obj", netdev->obj);
+    }
     ovs_mutex_unlock(&netdev->mutex);
     return 0;
+}
+
+static void
+add_warnings(const struct netdev_xdp *netdev, struct smap *status)
+    OVS_REQUIRES(netdev->mutex)
+{
+    bool on_tcx = nullable_string_is_equal(netdev->hook_in_use, "tcx");
+    bool idle_obj = on_tcx && netdev->config.has_obj;
+
+    if (netdev->policed || idle_obj) {
+        smap_add_format(status, "xdp-warning", "%s%s%s",
+                        netdev->policed ? POLICING_WARNING : "",
+                        netdev->policed && idle_obj ? "; " : "",
+                        idle_obj ? OBJ_WARNING : "");
+    }
 }
 
 static int
@@ -407,12 +488,13 @@ netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
         smap_add(status, "xdp-mode", netdev->mode_in_use);
         smap_add(status, "xdp-hook", netdev->hook_in_use);
     }
+    if (netdev->obj_in_use) {
+        smap_add(status, "xdp-obj", netdev->obj_in_use);
+    }
     if (netdev->error) {
         smap_add(status, "xdp-error", netdev->error);
     }
-    if (netdev->policed) {
-        smap_add(status, "xdp-warning", POLICING_WARNING);
-    }
+    add_warnings(netdev, status);
     ovs_mutex_unlock(&netdev->mutex);
     return smap_is_empty(status) ? error : 0;
 }

@@ -7,6 +7,7 @@
  *
  *   xdp-mode   best-effort (default), native-with-zerocopy, native, generic
  *   xdp-hook   auto (default), xdp, tcx
+ *   xdp-obj    the program of the port: a file, or builtin
  *
  * and with what is in use in the Interface table's status column.  "n_rxq" and
  * "use-need-wakeup" of "afxdp" are accepted and not needed: all queues are
@@ -33,6 +34,8 @@ bool dpif_xdp_hook_from_string(const char *, enum dpif_xdp_hook *);
 
 struct dpif_xdp_netdev_config {
     uint64_t seq;                       /* Changes with 'mode' and 'hook'. */
+    uint64_t obj_seq;                   /* With dpif_xdp_netdev_get_obj(). */
+    bool has_obj;                       /* A file. */
     enum oxdp_mode mode;
     enum dpif_xdp_hook hook;
     bool shaped;                        /* Sends through a queueing discipline
@@ -50,11 +53,25 @@ bool dpif_xdp_netdev_is(const struct netdev *);
 void dpif_xdp_netdev_get_config(const struct netdev *,
                                 struct dpif_xdp_netdev_config *);
 
+/* options:xdp-obj of 'netdev', which is of this class: NULL if there is none.
+ * The caller frees it. */
+char *dpif_xdp_netdev_get_obj(const struct netdev *);
+
+/* What users may write there and in other_config:xdp-obj: an absolute path, or
+ * "builtin". */
+bool dpif_xdp_obj_is_valid(const char *);
+bool dpif_xdp_obj_is_file(const char *);        /* NULL is none. */
+
 /* Says what users see of 'netdev', of this class: the mode in use, the hook
- * in use, and a sentence on what is wrong or NULL.  Returns whether that
- * changed. */
+ * in use, the program's file or NULL, and a sentence on what is wrong or NULL.
+ * Returns whether that changed. */
 bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
-                                const char *hook, const char *error);
+                                const char *hook, const char *obj,
+                                const char *error);
+
+/* The same for the file and the sentence alone. */
+void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
+                                    const char *error);
 
 /* The sentence on what is wrong with 'netdev', of any class, or NULL.  The
  * caller frees it. */

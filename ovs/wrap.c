@@ -8,8 +8,11 @@
 #include "dpif.h"
 #include "dpif-provider.h"
 #include "dpif_xdp.h"
+#include "netdev-provider.h"
 #include "netdev_xdp.h"
+#include "lib/vswitch-idl.h"
 #include "ofproto/ofproto.h"
+#include "smap.h"
 #include "util.h"
 
 /* Three questions that lib/dpif.c answers by looking whether a datapath is
@@ -60,4 +63,39 @@ __wrap_ovs_strerror(int error)
 
     refusal_errno = 0;
     return ours ? refusal : __real_ovs_strerror(error);
+}
+
+/* What is wrong with a port that was added: vswitchd/bridge.c knows no such
+ * thing, and clears the "error" column of ports that it has.  Of our devices it
+ * says what status:xdp-error does. */
+void __real_ovsrec_interface_set_error(const struct ovsrec_interface *,
+                                       const char *);
+void __wrap_ovsrec_interface_set_error(const struct ovsrec_interface *,
+                                       const char *);
+void __real_ovsrec_interface_set_status(const struct ovsrec_interface *,
+                                        const struct smap *);
+void __wrap_ovsrec_interface_set_status(const struct ovsrec_interface *,
+                                        const struct smap *);
+
+void
+__wrap_ovsrec_interface_set_error(const struct ovsrec_interface *row,
+                                  const char *error)
+{
+    struct netdev *netdev = error ? NULL : netdev_from_name(row->name);
+    char *ours = netdev ? dpif_xdp_netdev_get_error(netdev) : NULL;
+
+    __real_ovsrec_interface_set_error(row, ours ? ours : error);
+    free(ours);
+    netdev_close(netdev);
+}
+
+void
+__wrap_ovsrec_interface_set_status(const struct ovsrec_interface *row,
+                                   const struct smap *status)
+{
+    __real_ovsrec_interface_set_status(row, status);
+    if (status && smap_get(status, "xdp-hook")) {
+        __real_ovsrec_interface_set_error(row,
+                                          smap_get(status, "xdp-error"));
+    }
 }

@@ -30,7 +30,7 @@ static int start(void **state)
     struct xdp_bpf *skel = xdp_bpf__open();
 
     assert_non_null(skel);
-    skel->rodata->ports_mask = 3;
+    skel->rodata_settings->settings.ports_mask = 3;
     bpf_map__set_max_entries(skel->maps.ports, 4);
     bpf_map__set_max_entries(skel->maps.counters, 2);
     assert_int_equal(xdp_bpf__load(skel), 0);

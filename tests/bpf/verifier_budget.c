@@ -9,7 +9,6 @@
  * see: then print the lines and put them into the file, with the reason in the commit.  Exit status 77:
  * the file has no line for this kernel. */
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <libgen.h>
 #include <stdbool.h>
@@ -17,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+
+#include "bpf/maps.h"
 
 #define MARGIN(N) ((N) + (N) / 20)
 
@@ -30,7 +31,7 @@ struct cost {
 static char verifier_log[1 << 20];
 
 static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines);
-static void switch_on(struct bpf_object *, const char *variable);
+static void switch_on(struct bpf_object *);
 static int measure(const struct bpf_program *, struct cost *);
 static bool find_line(const char *budget, const char *kernel, const char *object, const char *program,
                       struct cost *);
@@ -87,7 +88,7 @@ static int check_object(const char *budget, const char *kernel, const char *file
         bpf_object__for_each_program(other, one) {
             bpf_program__set_autoload(other, !strcmp(bpf_program__name(other), name));
         }
-        switch_on(one, "fast_path");
+        switch_on(one);
         other = bpf_object__find_program_by_name(one, name);
         verifier_log[0] = '\0';
         bpf_program__set_log_level(other, 4);
@@ -111,23 +112,14 @@ static int check_object(const char *budget, const char *kernel, const char *file
     return failed;
 }
 
-/* Sets the read-only variable, without which the verifier would remove what it guards.  Not every object
- * has it. */
-static void switch_on(struct bpf_object *object, const char *variable)
+/* Sets the read-only data without which the verifier would remove what it guards.  Not every object has it. */
+static void switch_on(struct bpf_object *object)
 {
-    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
-    const struct btf *btf = bpf_object__btf(object);
-    int id = btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC);
-    const struct btf_type *section = id > 0 ? btf__type_by_id(btf, id) : NULL;
-    size_t size;
-    char *values = map ? (char *) bpf_map__initial_value(map, &size) : NULL;
+    const struct bpf_settings settings = { .fast_path = true };
+    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata.settings");
 
-    for (int i = 0; section && values && i < btf_vlen(section); i++) {
-        const struct btf_var_secinfo *var = btf_var_secinfos(section) + i;
-
-        if (!strcmp(btf__name_by_offset(btf, btf__type_by_id(btf, var->type)->name_off), variable)) {
-            values[var->offset] = 1;
-        }
+    if (map) {
+        bpf_map__set_initial_value(map, &settings, sizeof settings);
     }
 }
 

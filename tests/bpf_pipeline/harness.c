@@ -31,6 +31,19 @@ static size_t map_bytes(const struct bpf_map *map)
     return (value_size * bpf_map__max_entries(map) + 4095) & ~(size_t) 4095;
 }
 
+/* Adds 'harness_omit' to what the object leaves out by itself. */
+static void omit(struct bpf_map *map)
+{
+    struct dp_omit omitted;
+    size_t size;
+
+    memcpy(&omitted, bpf_map__initial_value(map, &size), sizeof omitted);
+    omitted.parts |= harness_omit.parts;
+    omitted.words |= harness_omit.words;
+    omitted.ops |= harness_omit.ops;
+    bpf_map__set_initial_value(map, &omitted, sizeof omitted);
+}
+
 void harness_no_grace(void *aux)
 {
 }
@@ -51,8 +64,7 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
 #define X(NAME, TYPE) bpf_map__set_max_entries(find_map(h->object, "dp_" #NAME), tables.n_##NAME);
     DP_SIZED_TABLES(X)
 #undef X
-    bpf_map__set_initial_value(bpf_object__find_map_by_name(h->object, ".rodata.omit"), &harness_omit,
-                               sizeof harness_omit);
+    omit(bpf_object__find_map_by_name(h->object, ".rodata.omit"));
     program = bpf_object__find_program_by_name(h->object, "pipeline");
     bpf_program__set_log_level(program, 4);
     bpf_program__set_log_buf(program, verifier_log, sizeof verifier_log);

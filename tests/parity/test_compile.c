@@ -210,6 +210,16 @@ static void test_trimmed_programs(void **state)
     caps.key_groups &= ~(1u << DP_KEY_GROUP_IP4);
     assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_KEY_PROGRAM);
 
+    /* Also where the flow is about IPv4 packets, whatever is in their headers. */
+    base_match(&match);
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_KEY_PROGRAM);
+    match_set_dl_type(&match, htons(ETH_TYPE_ARP));
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_OK);
+    caps.key_groups &= ~(1u << DP_KEY_GROUP_ARP);
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_KEY_PROGRAM);
+    match_set_dl_type(&match, htons(0x9999));
+    assert_int_equal(match_reason(&match, &caps), DPIF_XDP_COMPILE_OK);
+
     caps = everything;
     base_match(&match);
     match_set_ct_state(&match, 1);

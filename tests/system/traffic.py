@@ -98,6 +98,7 @@ class Stream:
 
     def __init__(self, client, server, address, port=5003, interval=0.002):
         self.sent = self.received = 0
+        self._ended = False
         self._interval, self._target = interval, (address, port)
         with client.entered():
             self._out = socket.socket(_family(address), socket.SOCK_DGRAM)
@@ -112,6 +113,8 @@ class Stream:
 
     def _send(self):
         while not self._stop.wait(self._interval):
+            if self._ended:
+                continue
             try:
                 self._out.sendto(b"x" * 200, self._target)
             except OSError:
@@ -130,6 +133,14 @@ class Stream:
         """Waits until datagrams arrive (again)."""
         before = self.received
         lab.wait_until(lambda: self.received >= before + 5, "datagrams", limit)
+
+    def lost(self, limit=20):
+        """Sends no more and returns how many of what was sent did not arrive."""
+        self._ended = True
+        end = time.monotonic() + limit
+        while self.received != self.sent and time.monotonic() < end:     # One is counted when it has left.
+            time.sleep(0.01)
+        return self.sent - self.received
 
     def silent(self, count=50, limit=lab.PATIENCE):
         """Waits until 'count' datagrams in a row were lost."""
