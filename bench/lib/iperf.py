@@ -16,9 +16,9 @@ def tcp(w, peer, seconds, streams=1, server="sink", back=False):
             raise world.Failed(f"iperf3: {listening.stderr.read().strip()}")
     meter = cpu.Meter(peer.pids(), time.monotonic())
     w.record(f"tcp-{streams}{'-back' if back else ''}", seconds * 0.8)
-    answer = json.loads(w.inside("gen", "iperf3", "--client", world.SINK_IP, "--json", "--time", str(round(seconds)),
-                                 "--connect-timeout", "5000", "--parallel", str(streams),
-                                 *["--reverse"] * back))["end"]
+    answer = json.loads(w.inside("gen", "timeout", str(round(seconds) + 8), "iperf3", "--client", world.SINK_IP,
+                                 "--json", "--time", str(round(seconds)), "--connect-timeout", "5000", "--parallel",
+                                 str(streams), *["--reverse"] * back))["end"]
     used = meter.stop(time.monotonic())
     listening.communicate(timeout=10)       # The next one needs its port.
     return {"rate": {"value": answer["sum_received"]["bits_per_second"], **used},

@@ -168,14 +168,16 @@ class OvsPeer:
         return re.search(rf"port (\d+): {port}\b", self.appctl("dpctl/show", self.datapath())).group(1)
 
     def upcalls(self):
-        """Packets that the datapath did not know so far, from "lookups: hit:H missed:M lost:L"."""
-        shown = self.appctl("dpctl/show")
-        return sum(int(number) for number in re.findall(r"missed:(\d+)", shown))
+        """Packets that ofproto decided about so far, from "lookups: hit:H missed:M lost:L"."""
+        return self._lookups("missed")
 
     def handled(self):
         """Packets that a flow of the datapath matched."""
-        shown = self.appctl("dpctl/show")
-        return sum(int(number) for number in re.findall(r"lookups: hit:(\d+)", shown))
+        return self._lookups("hit")
+
+    def _lookups(self, what):
+        return sum(int(number) for number in re.findall(rf"lookups:.*\b{what}:(\d+)",
+                                                            self.appctl("dpctl/show")))
 
     def log_tail(self):
         """The end of the daemon's log, for a failure's report."""

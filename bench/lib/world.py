@@ -201,7 +201,7 @@ class World:
         """Lets switches learn where the sink lives before the first request, which they would flood: Open vSwitch
         looks at its flows again only after up to half a second."""
         self.announce_sink()
-        time.sleep(0.1)
+        time.sleep(0.25)
 
     def raw_socket(self, namespace, device):
         """A socket that sends frames out of a device."""

@@ -11,6 +11,10 @@ class Peer(ovs.StockPeer):
     offloads = True
     cpu_mask = None
 
+    def upcalls(self):
+        """The module counts those that found no room on their way to the daemon as missed, too."""
+        return self._lookups("missed") - self._lookups("lost")
+
     def missing(self, settings):
         if not pathlib.Path("/sys/module/openvswitch").exists():
             return "this kernel runs no openvswitch.ko (see the emulated machine)"
