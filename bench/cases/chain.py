@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-from bench.cases import forward
 from bench.lib import measure, world
 
-TITLE = "A chain of three containers"
+TITLE = "A chain of containers"
 GROUP = "Veth XDP"
-QUESTION = ("Rules send each frame through three containers, one after the other, and then to the sink; in each an XDP "
-            "program exchanges the Ethernet addresses and sends the frame back out (XDP_TX). How many frames per "
-            "second get through all of it, four passes through the switch?")
+QUESTION = ("Rules send each frame through none to three containers, one after the other, and then to the sink; in "
+            "each an XDP program exchanges the Ethernet addresses and sends the frame back out (XDP_TX). How many "
+            "frames per second, of one flow, get through all of it?")
 RULE = "chain"
-ROWS = {row: forward.ROWS[row] for row in ("1", "1k")}
+ALSO = ("ours-tcx",)
+PLOT = "lines"
+AXIS = "functions in the chain"
 N_FUNCTIONS = 3
+ROWS = {str(n): {"title": str(n), "unit": "Mpps", "better": "more"} for n in range(N_FUNCTIONS + 1)}
 
 
 def run(w, peer, settings):
@@ -22,8 +24,13 @@ def run(w, peer, settings):
     peer.start(w, [first, *functions, last], RULE)
     for i in range(N_FUNCTIONS):            # After the switch: XDP_TX needs its program on the other end.
         w.hold("return", "--dev", "c0", namespace=f"box{i}")
-    try:
-        w.wait_for_path(sink, limit=3)
-    except world.Failed as failure:
-        return {row: {"failed": f"{failure}; XDP_TX on a veth needs an XDP program on its peer, too"} for row in ROWS}
-    return {row: measure.received_rate(w, peer, sink, settings["seconds"], forward.FLOWS[row]) for row in ROWS}
+    answers = {}
+    for n in range(N_FUNCTIONS + 1):
+        peer.change_chain(w, [first, *functions[:n], last])
+        try:
+            w.wait_for_path(sink, limit=3)
+        except world.Failed as failure:
+            answers[str(n)] = {"failed": f"{failure}; XDP_TX on a veth needs an XDP program on its peer, too"}
+        else:
+            answers[str(n)] = measure.received_rate(w, peer, sink, settings["seconds"], 1)
+    return answers
