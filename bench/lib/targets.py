@@ -51,8 +51,8 @@ ABOUT_SHARES = (
     "What OVS-XDP reaches of the bare bpf_redirect_map, which looks at nothing. Generator, switch and sink run one "
     "after the other on one core, so the difference of the times per frame is what the switch costs. The wanted shares "
     "were set where the bare redirect does about 3 Mpps, because the usual generator waits for RCU between its "
-    "batches; ours keeps a program attached and does not wait, so the same nanoseconds are a larger share of less. Both shares "
-    "are here.")
+    "batches; ours keeps a program attached and does not wait, so the same nanoseconds are a larger share of less. "
+    "Both shares are here.")
 SHARES_HEAD = ["case", "wanted", "share", "nanoseconds over the bare redirect", "share with a plain generator"]
 
 
