@@ -52,7 +52,7 @@ def test_stopped_in_the_middle(tmp_path, number):
             assert character, f"it ended: {shown}"
             shown += character
         bench.send_signal(number)
-        out, err = bench.communicate(timeout=30)
+        out, err = bench.communicate(timeout=120)
     finally:
         bench.kill()
     assert bench.returncode == 130, err
