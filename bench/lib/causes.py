@@ -13,8 +13,8 @@ CAUSES = {
         "segments stay whole at tcx, too, and copying and waking up, the same with both, is nearly all of the "
         "time; the program's own share stands below as oxdp_tcx"),
     ("udp", None): (
-        "the two sockets are most of the time, with every switch; the program's own share stands below as "
-        "oxdp_tcx or oxdp_xdp"),
+        "a daemon that polls forwards on a second core, which it keeps busy also without traffic; ours forwards "
+        "on the sender's core, where sending is most of the time. Its own share stands below as oxdp_tcx"),
     ("tcp_rr", None): (
         "two sockets that wake each other up are nearly all of the time, with every switch"),
     ("host", None): (
