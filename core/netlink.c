@@ -145,6 +145,11 @@ static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
     case IFLA_IFNAME:
         snprintf(link->name, sizeof link->name, "%s", (const char *) RTA_DATA(attr));
         break;
+    case IFLA_IFALIAS:
+        if (RTA_PAYLOAD(attr) < sizeof link->alias) {
+            snprintf(link->alias, sizeof link->alias, "%.*s", (int) RTA_PAYLOAD(attr), (const char *) RTA_DATA(attr));
+        }
+        break;
     case IFLA_MTU:
         link->mtu = oxdp_nl_u32(attr);
         break;

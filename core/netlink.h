@@ -12,6 +12,7 @@ struct oxdp_link {
     uint32_t flags;             /* IFF_*. */
     char name[16];
     char kind[16];              /* IFLA_INFO_KIND ("veth", "tun" ...), "" for hardware. */
+    char alias[64];             /* IFLA_IFALIAS, "" if there is none or if it is longer. */
     uint32_t mtu;               /* Bytes. */
     uint32_t max_rx_queues, max_tx_queues;      /* Allocated: at least as many as are in use. */
     int peer_ifindex;           /* IFLA_LINK, 0 if there is none. */

@@ -73,15 +73,15 @@ uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t
 
 bool oxdp_sock_starved(const struct oxdp_sock *sock)
 {
-    return !sock->fill_held;
+    return sock->fill_target && !sock->fill_held;
 }
 
-/* The k-th socket gets 1/8k of what may be lent: so there is enough for more than a thousand. */
+/* The k-th socket that receives gets 1/8k of what may be lent: so there is enough for more than a thousand. */
 uint32_t oxdp_sock_fair_fill(struct oxdp_umem *umem)
 {
     pthread_mutex_lock(&umem->bind_lock);
 
-    uint32_t share = (umem->n_frames - reserve(umem)) / (8 * (umem->n_socks + 1));
+    uint32_t share = (umem->n_frames - reserve(umem)) / (8 * (umem->n_receivers + 1));
 
     pthread_mutex_unlock(&umem->bind_lock);
     share = min(share, lendable(umem) / 2);

@@ -34,7 +34,7 @@ struct oxdp_sock_stats {
 /* Opens a socket on queue 'queue' of device 'ifindex' in the caller's network namespace, sharing
  * 'umem'.  'zerocopy' demands zero-copy (XDP_ZEROCOPY), else copy mode (XDP_COPY) is demanded.
  * 'fill' is the number of frames the socket keeps waiting for the kernel at first
- * (it grows under load up to the ring's size and shrinks again with it).
+ * (it grows under load up to the ring's size and shrinks again with it); 0: the socket only sends.
  * Returns 0 and stores the socket in '*ret_sock', or a negative errno: -EOPNOTSUPP (no zero-copy),
  * -ENODEV, -EBUSY (the queue has an AF_XDP socket of somebody else), -ENOMEM. */
 int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zerocopy, uint32_t fill,

@@ -42,7 +42,7 @@
  * whose skbs are charged about 2 kB each. */
 #define SEND_BUFFER (4 << 20)
 
-static int open_once(struct oxdp_sock *sock, uint32_t fill);
+static int open_once(struct oxdp_sock *sock);
 static int alloc_id(struct oxdp_sock *sock);
 static void free_id(struct oxdp_sock *sock);
 static struct oxdp_sock *share_source(const struct oxdp_sock *sock);
@@ -69,6 +69,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     sock->ifindex = ifindex;
     sock->queue = queue;
     sock->zerocopy = zerocopy;
+    sock->fill_min = sock->fill_target = fill < OXDP_RING_SIZE ? fill : OXDP_RING_SIZE;
     pthread_mutex_init(&sock->tx_lock, NULL);
 
     oxdp_sock_wait_closed(umem, ifindex);
@@ -78,7 +79,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
         int64_t now = oxdp_now_ms();
         int64_t deadline = now + (now - umem->freed_ms < OF_LATE_MS ? BUSY_WAIT_OWN_MS : BUSY_WAIT_MS);
 
-        while ((err = open_once(sock, fill)) == -EBUSY && oxdp_now_ms() < deadline) {
+        while ((err = open_once(sock)) == -EBUSY && oxdp_now_ms() < deadline) {
             pthread_mutex_unlock(&umem->bind_lock);
             sleep_ms(BUSY_POLL_MS);
             pthread_mutex_lock(&umem->bind_lock);
@@ -141,7 +142,7 @@ int oxdp_umem_register(const struct oxdp_umem *umem)
     return fd;
 }
 
-static int open_once(struct oxdp_sock *sock, uint32_t fill)
+static int open_once(struct oxdp_sock *sock)
 {
     for (;;) {
         struct oxdp_sock *source = share_source(sock);
@@ -160,7 +161,6 @@ static int open_once(struct oxdp_sock *sock, uint32_t fill)
         }
         if (!err) {
             sock->shareable = true;
-            sock->fill_min = sock->fill_target = fill < OXDP_RING_SIZE ? fill : OXDP_RING_SIZE;
             oxdp_sock_refill(sock);
             return 0;
         }
@@ -195,7 +195,7 @@ static int alloc_id(struct oxdp_sock *sock)
         umem->n_socks_allocated = n;
     }
     umem->socks[id] = sock;
-    umem->n_socks++;
+    umem->n_receivers += sock->fill_min > 0;
     sock->id = id;
     return 0;
 }
@@ -203,7 +203,7 @@ static int alloc_id(struct oxdp_sock *sock)
 static void free_id(struct oxdp_sock *sock)
 {
     sock->umem->socks[sock->id] = NULL;
-    sock->umem->n_socks--;
+    sock->umem->n_receivers -= sock->fill_min > 0;
 }
 
 static struct oxdp_sock *share_source(const struct oxdp_sock *sock)

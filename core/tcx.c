@@ -288,7 +288,8 @@ static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **
 
     tcx->upcall_link_fd = bpf_link_create(bpf_program__fd(tcx->skel->progs.oxdp_upcall), if_nametoindex(tcx->far),
                                           BPF_XDP, &opts);
-    err = tcx->upcall_link_fd < 0 ? tcx->upcall_link_fd : oxdp_veth_up(tcx->near, tcx->far);
+    err = tcx->upcall_link_fd < 0 ? tcx->upcall_link_fd : oxdp_veth_up(tcx->near);
+    err = err ? err : oxdp_veth_up(tcx->far);
     if (err) {
         return oxdp_fail(err, ret_error, "cannot use %s: %s", tcx->far, strerror(-err));
     }

@@ -30,7 +30,7 @@ struct oxdp_umem {
     pthread_mutex_t bind_lock;  /* Protects what follows. */
     struct oxdp_sock **socks;   /* By socket number; NULL: the number is free. */
     uint32_t n_socks_allocated;
-    uint32_t n_socks;
+    uint32_t n_receivers;       /* Sockets to which frames are lent. */
     int64_t freed_ms;           /* When a socket was last closed, at first when this was made: CLOCK_MONOTONIC. */
     int spare_fd;               /* A socket that registered the memory and is not bound yet, or -1. */
 };

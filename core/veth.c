@@ -61,6 +61,24 @@ int oxdp_veth_create(const char *name, const char *peer, uint32_t n_queues, uint
     return transact(&request);
 }
 
+int oxdp_veth_set(const char *name, uint32_t mtu, const char *alias)
+{
+    const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
+    struct request request = {
+        .header = {
+            .nlmsg_len = NLMSG_HDRLEN,
+            .nlmsg_type = RTM_NEWLINK,
+            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+        },
+    };
+
+    append(&request, &info, sizeof info);
+    put(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    put(&request, IFLA_MTU, &mtu, sizeof mtu);
+    put(&request, IFLA_IFALIAS, alias, strlen(alias));
+    return transact(&request);
+}
+
 int oxdp_veth_delete(const char *name)
 {
     const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
@@ -93,22 +111,19 @@ static void disable_ipv6(const char *name)
     }
 }
 
-int oxdp_veth_up(const char *name, const char *peer)
+int oxdp_veth_up(const char *name)
 {
-    const char *const names[] = { name, peer };
+    struct ifreq ifr = { .ifr_flags = IFF_UP | IFF_NOARP };
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int err = fd < 0 ? -errno : 0;
+    int err;
 
-    for (int i = 0; !err && i < 2; i++) {
-        struct ifreq ifr = { .ifr_flags = IFF_UP | IFF_NOARP };
-
-        snprintf(ifr.ifr_name, sizeof ifr.ifr_name, "%s", names[i]);
-        disable_ipv6(names[i]);
-        err = ioctl(fd, SIOCSIFFLAGS, &ifr) ? -errno : 0;
+    if (fd < 0) {
+        return -errno;
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    snprintf(ifr.ifr_name, sizeof ifr.ifr_name, "%s", name);
+    disable_ipv6(name);
+    err = ioctl(fd, SIOCSIFFLAGS, &ifr) ? -errno : 0;
+    close(fd);
     return err;
 }
 

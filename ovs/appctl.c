@@ -22,7 +22,7 @@ show_port(const struct dpif_xdp_port *port, struct ds *ds)
     if (port->is_device) {
         struct smap status = SMAP_INITIALIZER(&status);
 
-        netdev_get_status(port->netdev, &status);
+        netdev_get_status(port->dev, &status);
         ds_put_format(ds, " xdp-mode=%s%s",
                       smap_get_def(&status, "xdp-mode", "none"),
                       port->open ? "" : ", closed");

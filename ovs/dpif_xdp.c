@@ -12,6 +12,7 @@
 #include "dpif.h"
 #include "hash.h"
 #include "odp-util.h"
+#include "netdev_internal.h"
 #include "netdev_xdp.h"
 #include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
@@ -108,15 +109,15 @@ dpif_xdp_enumerate(struct sset *names, const struct dpif_class *class)
 }
 
 /* 'system' devices get AF_XDP sockets and options of ours, and so do those
- * that a user had as 'afxdp'; 'internal' ports are taps.  Under another class
- * (Open vSwitch's unit tests) there are only dummy devices. */
+ * that a user had as 'afxdp'; 'internal' ports are pairs of ours.  Under
+ * another class (Open vSwitch's unit tests) there are only dummy devices. */
 static const char *
 dpif_xdp_port_open_type(const struct dpif_class *class, const char *type)
 {
     if (class->type != dpif_xdp_type) {
         return strcmp(type, "internal") ? type : "dummy-internal";
     }
-    return (!strcmp(type, "internal") ? "tap"
+    return (!strcmp(type, "internal") ? dpif_xdp_internal_type()
             : (!strcmp(type, "system") || !strcmp(type, "afxdp")
                || !strcmp(type, "afxdp-nonpmd")) ? "xdp"
             : type);
@@ -638,10 +639,12 @@ create_dp(const struct dpif_class *class, const char *name,
     fat_rwlock_init(&dp->upcall_rwlock);
     fat_rwlock_wrlock(&dp->upcall_rwlock);
 
+    /* Every datapath has this port, and nobody uses it: ofproto's bridges have
+     * ports of their own.  A tap needs no programs. */
     ovs_mutex_lock(&dp->port_mutex);
     error = dpif_xdp_port_create(dp, name,
-                                 dpif_xdp_port_open_type(class, "internal"),
-                                 ODPP_LOCAL);
+                                 class->type == dpif_xdp_type ? "tap"
+                                 : "dummy-internal", ODPP_LOCAL);
     ovs_mutex_unlock(&dp->port_mutex);
     if (error) {
         destroy_dp(dp);

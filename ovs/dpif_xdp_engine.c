@@ -535,7 +535,7 @@ dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         thread->load += rxq_load(rxq);
         if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, rxq->fd, &event)) {
             VLOG_ERR("%s: cannot wait for packets (%s)",
-                     netdev_get_name(port->netdev), ovs_strerror(errno));
+                     netdev_get_name(port->dev), ovs_strerror(errno));
         }
         if (is_starved(rxq)) {
             thread_pause(thread);

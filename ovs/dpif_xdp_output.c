@@ -150,7 +150,7 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
     } else if (port->is_device && !port->shaped && !ctx->via_stack) {
         send_socket(ctx, port, batch, more);
     } else {
-        netdev_send(port->netdev, 0, batch, true);
+        netdev_send(port->dev, 0, batch, true);
     }
     ovs_rwlock_unlock(&port->tx_rwlock);
 }

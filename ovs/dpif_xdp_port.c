@@ -14,6 +14,7 @@
 #include "hash.h"
 #include "netdev-provider.h"
 #include "netdev-vport.h"
+#include "netdev_internal.h"
 #include "netdev_xdp.h"
 #include "odp-util.h"
 #include "openvswitch/vlog.h"
@@ -77,15 +78,26 @@ dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
     return error;
 }
 
+/* Opens the end of 'netdev' at which the switch stands. */
+static int
+open_end(struct netdev *netdev, struct netdev **devp)
+{
+    if (dpif_xdp_internal_is(netdev)) {
+        return dpif_xdp_internal_open_device(netdev, devp);
+    }
+    *devp = netdev_ref(netdev);
+    return 0;
+}
+
 /* Adds device 'devname', of netdev type 'type', as port 'port_no', which must
  * be free.  Returns 0 or a positive errno. */
 int
 dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
                      const char *type, odp_port_t port_no)
 {
+    struct netdev *netdev, *dev;
     struct dpif_xdp_port *port;
     enum netdev_flags flags;
-    struct netdev *netdev;
     int error;
 
     if (find_by_name(dp, devname)) {
@@ -95,9 +107,15 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     if (error) {
         return error;
     }
-    netdev_get_flags(netdev, &flags);
+    error = open_end(netdev, &dev);
+    if (error) {
+        netdev_close(netdev);
+        return error;
+    }
+    netdev_get_flags(dev, &flags);
     if (flags & NETDEV_LOOPBACK) {
         VLOG_ERR("%s: cannot add a loopback device", devname);
+        netdev_close(dev);
         netdev_close(netdev);
         return EINVAL;
     }
@@ -105,10 +123,11 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port = xzalloc(sizeof *port);
     port->port_no = port_no;
     port->netdev = netdev;
+    port->dev = dev;
     port->type = xstrdup(type);
     port->retry = LLONG_MAX;
-    port->is_device = dpif_xdp_netdev_is(netdev);
-    port->can_send = netdev_n_txq(netdev) > 0;
+    port->is_device = dpif_xdp_netdev_is(dev);
+    port->can_send = netdev_n_txq(dev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
     atomic_init(&port->on_tcx, false);
 
@@ -120,8 +139,8 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
 
     /* Changing flags makes the bridge look at its ports again, so not before
      * the port has proved to work: else it would be tried for ever. */
-    error = (port->is_device ? dpif_xdp_netdev_set_promiscuous(netdev, true)
-             : netdev_turn_flags_on(netdev, NETDEV_PROMISC, &port->sf));
+    error = (port->is_device ? dpif_xdp_netdev_set_promiscuous(dev, true)
+             : netdev_turn_flags_on(dev, NETDEV_PROMISC, &port->sf));
     if (error) {
         VLOG_ERR("%s: cannot set promiscuous mode (%s)", devname,
                  ovs_strerror(error));
@@ -205,7 +224,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
             }
         }
         if (port->is_device
-            && port->change_seq != netdev_get_change_seq(port->netdev)) {
+            && port->change_seq != netdev_get_change_seq(port->dev)) {
             poll_immediate_wake();
         }
         if (port->retry != LLONG_MAX) {
@@ -368,6 +387,7 @@ static void
 free_port(struct dpif_xdp_port *port)
 {
     netdev_restore_flags(port->sf);
+    netdev_close(port->dev);
     netdev_close(port->netdev);
     ovs_rwlock_destroy(&port->tx_rwlock);
     free(port->type);

@@ -20,11 +20,11 @@ void dpif_xdp_port_forget_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_port_sock.c: opens an AF_XDP socket in each of 'port->rxqs', which
- * has room for 'n_queues', and stores their descriptors.  Closes those of the
- * first 'n'. */
+ * has room for 'n_queues', and stores their descriptors.  Unless they are to
+ * receive, they only send.  Closes those of the first 'n'. */
 int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
-                               enum oxdp_mode, uint32_t n_queues, int fds[],
-                               char **errorp);
+                               enum oxdp_mode, uint32_t n_queues,
+                               bool receive, int fds[], char **errorp);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
 
 /* dpif_xdp_port_tcx.c: opens 'port' with tcx; tells programs there where the

@@ -38,7 +38,7 @@ is_current(const struct dpif_xdp_port *port, int ifindex, uint64_t config_seq)
     return (ifindex == port->device.ifindex && config_seq == port->config_seq
             && is_alive(port)
             && port->device.peer_xdp == oxdp_device_peer_has_xdp(
-                netdev_get_name(port->netdev)));
+                netdev_get_name(port->dev)));
 }
 
 /* Opens 'port' anew if its device is another one now, or if its options
@@ -47,11 +47,11 @@ is_current(const struct dpif_xdp_port *port, int ifindex, uint64_t config_seq)
 void
 dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    uint64_t change_seq = netdev_get_change_seq(port->netdev);
+    uint64_t change_seq = netdev_get_change_seq(port->dev);
     struct dpif_xdp_netdev_config config;
     int ifindex;
 
-    dpif_xdp_netdev_get_config(port->netdev, &config);
+    dpif_xdp_netdev_get_config(port->dev, &config);
     if (change_seq == port->change_seq && config.seq == port->config_seq
         && config.obj_seq == port->obj_seq && time_msec() < port->retry) {
         return;
@@ -59,7 +59,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     port->change_seq = change_seq;
     port->retry = LLONG_MAX;
 
-    ifindex = netdev_get_ifindex(port->netdev);
+    ifindex = netdev_get_ifindex(port->dev);
     if (config.obj_seq != port->obj_seq && port->device.ifindex) {
         dpif_xdp_port_follow_obj(dp, port);
     }
@@ -71,7 +71,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         return;
     }
     if (port->device.ifindex) {
-        VLOG_INFO("%s: %s", netdev_get_name(port->netdev),
+        VLOG_INFO("%s: %s", netdev_get_name(port->dev),
                   ifindex > 0 ? "device or options changed, opening again"
                   : "device is gone, waiting for it to come back");
         dpif_xdp_port_close(dp, port);
@@ -80,7 +80,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         if (dpif_xdp_port_open(dp, port)) {
             port->retry = time_msec() + RETRY_MS;
         } else {
-            dpif_xdp_netdev_set_promiscuous(port->netdev, true);
+            dpif_xdp_netdev_set_promiscuous(port->dev, true);
         }
     }
 }
@@ -109,7 +109,7 @@ can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         return true;
     }
     if (dp->n_xdp_ports) {
-        oxdp_offloads_poll(netdev_get_name(port->netdev), &port->offloads);
+        oxdp_offloads_poll(netdev_get_name(port->dev), &port->offloads);
         port->prepared = true;
     }
     return port->prepared;
@@ -121,9 +121,9 @@ void
 dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
                              struct dpif_xdp_port *port)
 {
-    const char *name = netdev_get_name(port->netdev);
+    const char *name = netdev_get_name(port->dev);
     uint32_t port_no = odp_to_u32(port->port_no);
-    bool up = netdev_get_carrier(port->netdev);
+    bool up = netdev_get_carrier(port->dev);
     bool wanted = (up && !port->shaped && can_be_target(dp, port)
                    && (!port->redirects || oxdp_redirect_works(name)));
     int error;

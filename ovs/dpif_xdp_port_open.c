@@ -8,6 +8,7 @@
 
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
+#include "netdev_internal.h"
 #include "netdev_xdp.h"
 #include "openvswitch/vlog.h"
 #include "util.h"
@@ -50,8 +51,8 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         ovs_mutex_lock(&dp->flow_mutex);
         dpif_xdp_fastpath_port_closed(dp, port->port_no);
         ovs_mutex_unlock(&dp->flow_mutex);
-        dpif_xdp_netdev_count_stop(port->netdev);
-        dpif_xdp_netdev_set_promiscuous(port->netdev, false);
+        dpif_xdp_netdev_count_stop(port->dev);
+        dpif_xdp_netdev_set_promiscuous(port->dev, false);
         oxdp_progs_detach(dp->progs, port->device.ifindex);
     }
     dpif_xdp_threads_remove_port(port);
@@ -72,7 +73,7 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 static int
 open_netdev(struct dpif_xdp_port *port)
 {
-    struct netdev *netdev = port->netdev;
+    struct netdev *netdev = port->dev;
     size_t n = netdev_n_rxq(netdev);
 
     port->rxqs = xcalloc(n, sizeof *port->rxqs);
@@ -146,8 +147,8 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
          enum oxdp_mode mode, uint32_t n_queues, char **errorp)
 {
     int fds[DPIF_XDP_MAX_QUEUES];
-    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, fds,
-                                           errorp);
+    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, true,
+                                           fds, errorp);
 
     if (error) {
         return error;
@@ -172,7 +173,7 @@ open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
          enum oxdp_mode wanted, enum oxdp_mode *modep, char **errorp)
     OVS_REQUIRES(dp->port_mutex)
 {
-    const char *name = netdev_get_name(port->netdev);
+    const char *name = netdev_get_name(port->dev);
     enum oxdp_mode first, last, mode;
     uint32_t n_queues;
     int error;
@@ -215,7 +216,7 @@ static char *
 wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
     OVS_REQUIRES(dp->port_mutex)
 {
-    char *obj = dpif_xdp_netdev_get_obj(port->netdev);
+    char *obj = dpif_xdp_netdev_get_obj(port->dev);
 
     if (!obj) {
         obj = nullable_xstrdup(dp->obj);
@@ -242,7 +243,7 @@ use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, const char *obj,
         return error;
     }
     if (!nullable_string_is_equal(obj, port->obj)) {
-        VLOG_INFO("%s: XDP program of %s", netdev_get_name(port->netdev),
+        VLOG_INFO("%s: XDP program of %s", netdev_get_name(port->dev),
                   obj ? obj : "the datapath");
         free(port->obj);
         port->obj = nullable_xstrdup(obj);
@@ -266,26 +267,27 @@ dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 /* Packets that sockets of this machine make should stay whole: they come
  * through a veth.  But a container that runs an XDP program of its own means
  * frames, not sockets.  Whoever asks for a mode or a program of XDP wants XDP.
- */
+ * Internal ports have no options: the host wants its offloads. */
 static bool
-wants_tcx(const struct dpif_xdp_dp *dp,
-          const struct dpif_xdp_netdev_config *config,
-          const struct oxdp_device *device)
+wants_tcx(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+          const struct dpif_xdp_netdev_config *config)
     OVS_REQUIRES(dp->port_mutex)
 {
     enum dpif_xdp_hook hook = (config->hook == DPIF_XDP_HOOK_AUTO
                                ? dp->hook : config->hook);
 
-    return (hook == DPIF_XDP_HOOK_AUTO
+    return (dpif_xdp_internal_is(port->netdev) ? true
+            : hook == DPIF_XDP_HOOK_AUTO
             ? config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
-              && !strcmp(device->driver, "veth") && !device->peer_xdp
+              && !strcmp(port->device.driver, "veth")
+              && !port->device.peer_xdp
             : hook == DPIF_XDP_HOOK_TCX);
 }
 
 static int
 open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    const char *name = netdev_get_name(port->netdev);
+    const char *name = netdev_get_name(port->dev);
     struct dpif_xdp_netdev_config config;
     const char *mode_text = "none";
     bool on_tcx = false;
@@ -293,10 +295,10 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     bool changed;
     int error;
 
-    dpif_xdp_netdev_get_config(port->netdev, &config);
+    dpif_xdp_netdev_get_config(port->dev, &config);
     port->config_seq = config.seq;
     port->obj_seq = config.obj_seq;
-    port->change_seq = netdev_get_change_seq(port->netdev);
+    port->change_seq = netdev_get_change_seq(port->dev);
     port->redirects = false;
     port->prepared = false;
     port->local_stack = false;
@@ -312,7 +314,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                          ovs_strerror(error));
         goto out;
     }
-    on_tcx = wants_tcx(dp, &config, &port->device);
+    on_tcx = wants_tcx(dp, port, &config);
     if (on_tcx) {
         dpif_xdp_port_forget_obj(dp, port);
         error = dpif_xdp_port_open_tcx(dp, port, &text);
@@ -327,7 +329,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
     if (!error) {
         if (dp->taken_over) {
-            dpif_xdp_netdev_count_start(port->netdev, dp->progs,
+            dpif_xdp_netdev_count_start(port->dev, dp->progs,
                                         &port->device);
         }
         atomic_store(&port->on_tcx, on_tcx);
@@ -345,7 +347,7 @@ out:
     if (error && dp->progs) {
         dpif_xdp_port_forget_obj(dp, port);
     }
-    changed = dpif_xdp_netdev_set_status(port->netdev, mode_text,
+    changed = dpif_xdp_netdev_set_status(port->dev, mode_text,
                                          on_tcx ? "tcx" : "xdp", port->obj,
                                          text);
     if (error) {
@@ -370,11 +372,11 @@ dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     bool on_tcx;
     char *obj;
 
-    dpif_xdp_netdev_get_config(port->netdev, &config);
+    dpif_xdp_netdev_get_config(port->dev, &config);
     port->obj_seq = config.obj_seq;
     atomic_read(&port->on_tcx, &on_tcx);
-    if (on_tcx || wants_tcx(dp, &config, &port->device)) {
-        if (on_tcx != wants_tcx(dp, &config, &port->device)) {
+    if (on_tcx || wants_tcx(dp, port, &config)) {
+        if (on_tcx != wants_tcx(dp, port, &config)) {
             port->config_seq = UINT64_MAX;      /* Opens it anew. */
         }
         return;
@@ -383,10 +385,10 @@ dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     obj = wanted_obj(dp, port);
     if (use_obj(dp, port, obj, &text)) {
         VLOG_ERR("%s: the program stays that of %s: %s",
-                 netdev_get_name(port->netdev),
+                 netdev_get_name(port->dev),
                  port->obj ? port->obj : "the datapath", text);
     }
-    dpif_xdp_netdev_set_obj_status(port->netdev, port->obj, text);
+    dpif_xdp_netdev_set_obj_status(port->dev, port->obj, text);
     free(obj);
     free(text);
 }

@@ -41,10 +41,9 @@ dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         return error;
     }
 
-    /* This socket only sends. */
     port->rxqs = xcalloc(1, sizeof *port->rxqs);
-    error = dpif_xdp_port_open_sockets(dp, port, OXDP_MODE_NATIVE, 1, fds,
-                                       errorp);
+    error = dpif_xdp_port_open_sockets(dp, port, OXDP_MODE_NATIVE, 1, false,
+                                       fds, errorp);
     if (error) {
         return error;
     }
@@ -57,8 +56,8 @@ dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     }
     port->n_rxqs = 1;
     port->native = true;
-    oxdp_offloads_serve(netdev_get_name(port->netdev), &port->offloads);
-    VLOG_INFO("%s: tcx", netdev_get_name(port->netdev));
+    oxdp_offloads_serve(netdev_get_name(port->dev), &port->offloads);
+    VLOG_INFO("%s: tcx", netdev_get_name(port->dev));
     return 0;
 }
 
@@ -72,7 +71,7 @@ dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
 
         if (error) {
             VLOG_ERR("%s: the engine sends what goes to this port, tcx cannot "
-                     "(%s)", netdev_get_name(port->netdev),
+                     "(%s)", netdev_get_name(port->dev),
                      ovs_strerror(error));
         } else if (on) {
             ovs_mutex_lock(&dp->flow_mutex);
@@ -87,7 +86,7 @@ free_upcalls(struct dpif_xdp_port *port)
 {
     dpif_xdp_port_close_sockets(port, UPCALL_QUEUES);
     free(port->rxqs);
-    netdev_close(port->netdev);
+    netdev_close(port->dev);
     free(port);
 }
 
@@ -111,11 +110,11 @@ open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     port->port_no = ODPP_NONE;
     port->rxqs = xcalloc(UPCALL_QUEUES, sizeof *port->rxqs);
     error = netdev_open(oxdp_tcx_upcall_device(dp->progs), "system",
-                        &port->netdev);
-    error = error ? error : -oxdp_device_get(netdev_get_name(port->netdev),
+                        &port->dev);
+    error = error ? error : -oxdp_device_get(netdev_get_name(port->dev),
                                              &port->device);
     error = error ? error : dpif_xdp_port_open_sockets(
-        dp, port, OXDP_MODE_NATIVE, UPCALL_QUEUES, fds, errorp);
+        dp, port, OXDP_MODE_NATIVE, UPCALL_QUEUES, true, fds, errorp);
     for (uint32_t q = 0; !error && q < UPCALL_QUEUES; q++) {
         error = -oxdp_tcx_set_upcall_socket(dp->progs, q, fds[q]);
     }

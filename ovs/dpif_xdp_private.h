@@ -162,7 +162,10 @@ struct dpif_xdp_rxq {
 struct dpif_xdp_port {
     struct cmap_node node;              /* In dp->ports. */
     odp_port_t port_no;
-    struct netdev *netdev;
+    struct netdev *netdev;              /* As Open vSwitch knows the port. */
+    struct netdev *dev;                 /* Where its packets come and go: the
+                                         * same, but of an internal port the
+                                         * other end (netdev_internal.h). */
     char *type;                         /* Port type. */
     struct netdev_saved_flags *sf;      /* Promiscuous mode. */
     bool can_send;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dpif_xdp.h"
+#include "netdev_internal.h"
 #include "netdev_xdp.h"
 
 int ovs_vswitchd_main(int argc, char *argv[]);
@@ -40,6 +41,7 @@ main(int argc, char *argv[])
     }
     argv[0] = name;
     dpif_xdp_netdev_register();
+    dpif_xdp_internal_register();
     dpif_xdp_register();
     return ovs_vswitchd_main(argc, argv);
 }

@@ -5,6 +5,7 @@
 
 #include "dpif_xdp_private.h"
 
+#include "netdev_internal.h"
 #include "netdev_xdp.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
@@ -49,9 +50,10 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
                   dp->name, n);
     }
     dp->taken_over = true;
+    dpif_xdp_internal_sweep();
     CMAP_FOR_EACH (port, node, &dp->ports) {
         if (port->is_device && port->device.ifindex) {
-            dpif_xdp_netdev_count_start(port->netdev, dp->progs,
+            dpif_xdp_netdev_count_start(port->dev, dp->progs,
                                         &port->device);
         }
     }

@@ -53,7 +53,7 @@ def test_no_loss_in_a_burst(world):
     """2,000 frames into a quiet port: all arrive, however late the engine wakes up."""
     total = 2000
     frames = [wire.udp_frame(SOURCE, TO_ALL, number.to_bytes(4, "big") + b"burst") for number in range(total)]
-    with engine(32768) as switch:
+    with engine(65536) as switch:
         source, sink = plug(world, switch, 1), plug(world, switch, 2)
         switch.flows("br0", "in_port=to-c1,actions=to-c2")
         with wire.Wire(source) as out, wire.Wire(sink) as into:

@@ -73,6 +73,9 @@ def test_nothing_leaks(network, happen):
             traffic.Stream(network.red, network.blue, "10.0.0.3", port=5005, interval=0.0005) as other:
         once()
         other.flowing()
+        # The second program (docs/decisions/0006) else comes when flows have come to rest.
+        lab.wait_until(lambda: switch.appctl("xdp/specialise", check=False).strip().endswith("done"),
+                       "the program that fits the flows")
         before = Inventory(switch)
         for _ in range(ROUNDS):
             once()
