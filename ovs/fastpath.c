@@ -58,7 +58,17 @@ struct dpif_xdp_fastpath {
     struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
     size_t n_unlinked;
     uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath. */
+
+    /* Flows that found the tables full try again when there is room. */
+    uint64_t n_reclaimed;               /* Entries, ever. */
+    uint64_t n_reclaimed_then;          /* When the last round through all
+                                         * flows began ... */
+    uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
+    struct cmap_position round;         /* In dp->flows. */
 };
+
+/* Flows that are looked at for it in a second. */
+#define MAX_RETRIES 65536
 
 /* Entries that may wait until they are reclaimed. */
 #define MAX_UNLINKED 256
@@ -378,6 +388,7 @@ void
 dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t n;
 
     if (!fp || !fp->n_unlinked) {
         return;
@@ -393,8 +404,10 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
         oxdp_grace(NULL);
         ovs_mutex_lock(&dp->flow_mutex);
         stats_change_begin(fp);
-        fp->n_unlinked -= oxdp_table_reclaim_end(fp->table);
+        n = oxdp_table_reclaim_end(fp->table);
         stats_change_end(fp);
+        fp->n_unlinked -= n;
+        fp->n_reclaimed += n;
     }
     ovs_mutex_unlock(&fp->settle_mutex);
 }
@@ -538,6 +551,38 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
     return deleted ? NULL : flow;
 }
 
+/* Puts flows again that found the tables full, if something was reclaimed since
+ * all of them tried last: in rounds, of which a part is done each time. */
+static void
+retry_full(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct oxdp_table_usage usage;
+
+    if (!fp->n_reasons[REASON_FULL]
+        || fp->n_reclaimed == fp->n_reclaimed_tried) {
+        return;
+    }
+    oxdp_table_usage(fp->table, &usage);
+    for (int i = 0; i < MAX_RETRIES
+         && usage.flows + usage.unlinked < fp->n_indexes; i++) {
+        struct cmap_node *node = cmap_next_position(&dp->flows, &fp->round);
+        struct dpif_xdp_flow *flow;
+
+        if (!node) {
+            memset(&fp->round, 0, sizeof fp->round);
+            fp->n_reclaimed_tried = fp->n_reclaimed_then;
+            fp->n_reclaimed_then = fp->n_reclaimed;
+            break;
+        }
+        flow = CONTAINER_OF(node, struct dpif_xdp_flow, node);
+        if (flow->fp.counted && flow->fp.reason == REASON_FULL) {
+            put_again(dp, flow);
+            usage.flows += flow->fp.reason != REASON_FULL;
+        }
+    }
+}
+
 void
 dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
 {
@@ -547,6 +592,7 @@ dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
         oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
         oxdp_table_rank_masks(fp->table);
         oxdp_progs_tick(fp->progs);
+        retry_full(dp);
         stats_change_begin(fp);
         oxdp_ticks_update(fp->ticks);
         stats_change_end(fp);

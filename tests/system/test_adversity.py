@@ -96,6 +96,26 @@ def test_full_table(world, switch, host):
         assert "found the tables full" in switch.appctl("xdp/show")
 
 
+def test_room_again(world, switch, host):
+    """Flows that found the tables full move into XDP when others go, and keep their counts."""
+    ends = Ends(world, switch, xdp_flows=8)
+    with ends.installed(f"ipv4(src=10.1.0.{n},frag=no)" for n in range(20)):
+        frames = [frame_from(0x0a010000 + n) for n in range(20)]
+        assert not ends.exchange(frames)
+        for left in 12, 4:
+            in_xdp = re.findall(r"ipv4\(src=([\d.]+).*dp:xdp", "\n".join(switch.dump_flows("-m")))
+            assert len(in_xdp) == 8
+            for address in in_xdp:
+                switch.appctl("dpctl/del-flow", f"in_port({ends.in_port}),eth(),eth_type(0x0800),"
+                              f"ipv4(src={address},frag=no)")
+            lab.wait_until(lambda left=left: layers(switch) == {"xdp": min(8, left), "ovs": max(0, left - 8)},
+                           "the next flows in XDP")
+            assert ("found the tables full" in switch.appctl("xdp/show")) == (left > 8)
+            frames = [frame for frame in frames if not any(wire.socket.inet_aton(a) == frame[26:30] for a in in_xdp)]
+            assert not ends.exchange(frames)
+        assert [int(re.search(r"packets:(\d+)", flow)[1]) for flow in switch.dump_flows("-m")] == [3] * 4
+
+
 def test_mask_storm(world, switch, host):
     """An attacker makes the switch learn a mask for every packet: 128 run in XDP, the engine walks the rest, and a
     victim whose flow came first or last is served."""
