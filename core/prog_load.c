@@ -102,6 +102,9 @@ static int explain(int err, const struct oxdp_program *program, const char *refu
     if (refusal) {
         return oxdp_fail(err, ret_error, "%s: %s", name, refusal);
     }
+    if (err <= -__LIBBPF_ERRNO__START) {
+        return oxdp_fail(-ENOEXEC, ret_error, "%s: it is not a whole BPF object; libbpf says: %s", name, heard);
+    }
     if (err == -EPERM) {
         return oxdp_fail(err, ret_error, "%s does not load (%s): run as root, or with CAP_BPF and CAP_NET_ADMIN", name,
                          strerror(-err));
