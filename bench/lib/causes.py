@@ -18,9 +18,8 @@ CAUSES = {
     ("tcp_rr", None): (
         "two sockets that wake each other up are nearly all of the time, with every switch"),
     ("host", None): (
-        "the host is behind a tap device and the engine: each packet is copied by a thread of the daemon, cut "
-        "to the MTU and with a checksum made by the CPU, where a bridge hands on whole segments of up to 64 "
-        "kB without touching them"),
+        "an internal port is a veth pair: one more device, with a queue and a softirq of its own, between the "
+        "switch and the host's sockets than the bridge's own device has"),
     ("flow_api", "change"): (
         "the new actions are put in two tables, and compiled for the programs"),
     ("flow_api", "del"): (
