@@ -22,6 +22,7 @@ HARMLESS = re.compile("|".join((
     r"Unreasonably long .* poll interval", r"faults: .* minor", r"context switches: ", r"disk: .* reads",
     r"Dropped .* log messages in last", r"terminating with signal", r"connection dropped|connection reset",
     r"received packet on unknown port",         # It came while the bridge was being taken down.
+    r"xlate_key failed \(No such device\)",     # A revalidator met a flow of a port that had just been removed.
     r"ukey installation fails",                 # It came while a revalidator deleted its flow: not installed again yet.
     r"blocked [1-9]\d{3} ms waiting")))         # The machine is busy: less than 10 seconds are no deadlock.
 
