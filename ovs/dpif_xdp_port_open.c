@@ -352,9 +352,10 @@ out:
                                          text);
     if (error) {
         if (changed) {
-            VLOG_ERR("%s: cannot use the device with %s: %s", name,
-                     on_tcx ? "tcx" : "XDP",
-                     text ? text : ovs_strerror(error));
+            /* A device that went while it was opened is no trouble. */
+            VLOG(error == ENODEV ? VLL_INFO : VLL_ERR,
+                 "%s: cannot use the device with %s: %s", name,
+                 on_tcx ? "tcx" : "XDP", text ? text : ovs_strerror(error));
         }
         free(port->rxqs);
         port->rxqs = NULL;
