@@ -30,7 +30,7 @@ help:
 	@echo 'make            install the Debian packages that are missing, build $(B)/ovs-vswitchd-xdp'
 	@echo 'make demo       see it forward between containers (root)'
 	@echo 'make check      all quick tests (root)'
-	@echo "make check-ovs  Open vSwitch's own test suites on the xdp datapath (root); ARGS=--no-offload: on its engine alone"
+	@echo "make check-ovs  Open vSwitch's own test suites on the xdp datapath (root); ARGS=--no-offload: on its engine alone, --hook=xdp: every port on XDP"
 	@echo 'make check-vm   the same on the stock Debian kernel in an emulated machine'
 	@echo 'make bench      measure, beside what could be used instead, and draw it (root); QUICK=1, CASES=, ROUNDS='
 	@echo 'make bench-compare A.json B.json   what changed beyond noise'

@@ -80,6 +80,9 @@ def prepare(options, name):
     elif options.no_offload:
         kind, title = "-engine", f"{title} in the engine alone"
         settings["OXDP_OTHER_CONFIG"] = "other_config:xdp-offload=false"
+    elif options.hook:
+        kind, title = f"-{options.hook}", f"{title} with every port on hook {options.hook}"
+        settings["OXDP_OTHER_CONFIG"] = f"other_config:xdp-hook={options.hook}"
     work = own_folder(options.work or TOP / "build/tests/ovs", name + kind)
 
     if not options.stock and name == "system":
