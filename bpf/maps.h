@@ -30,7 +30,8 @@ struct bpf_port {
     __u32 n_queues;
     __u32 counter_slot;     /* Index in 'counters', at least 1. */
     __u32 local_stack;      /* Checksums of frames may be pending. */
-    __u32 reserved[2];      /* 0: the size stays a power of two. */
+    __u32 continues;        /* At XDP: what flows leave to tcx is taken there. */
+    __u32 reserved;         /* 0: the size stays a power of two. */
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 

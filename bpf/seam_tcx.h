@@ -18,6 +18,7 @@
 #include "dp/checksum.h"
 #include "dp/frame.h"
 
+#define DP_TAKES_SKBS 1
 #define DP_TAG_FAILED (-1)
 
 /* Scratch room of the hook, which the program clears at its start: dp_at() notes here that it missed,

@@ -50,6 +50,8 @@ static __always_inline int datapath(struct xdp_md *ctx)
     case DP_VERDICT_DROP:
         count_run(port->counter_slot, counter_of_drop(run), run, length);
         return XDP_DROP;
+    case DP_VERDICT_SKB:
+        return port->continues ? XDP_PASS : hand_up(ctx, port, run, length);
     default:
         return hand_up(ctx, port, run, length);
     }

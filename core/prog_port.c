@@ -184,15 +184,22 @@ static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const 
     }
     if (!err) {
         at->overflow = progs->direct[direct];
-        if (at->overflow) {
-            err = bpf_map_update_elem(bpf_map__fd(skel->maps.ports_overflow), &port->ifindex, port,
-                                      BPF_NOEXIST);
-        } else {
-            err = bpf_map_update_elem(bpf_map__fd(skel->maps.ports), &direct, port, BPF_ANY);
+        err = oxdp_attachment_write(progs, at);
+        if (!at->overflow) {
             progs->direct[direct] = port->ifindex;
         }
     }
     return err;
+}
+
+int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
+{
+    const struct xdp_bpf *skel = progs->maps;
+    uint32_t direct = at->port.ifindex & (progs->n_direct - 1);
+
+    return at->overflow
+        ? bpf_map_update_elem(bpf_map__fd(skel->maps.ports_overflow), &at->port.ifindex, &at->port, BPF_ANY)
+        : bpf_map_update_elem(bpf_map__fd(skel->maps.ports), &direct, &at->port, BPF_ANY);
 }
 
 void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)

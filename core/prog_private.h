@@ -164,6 +164,9 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
                         const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error);
 void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
+/* Tells the programs of a change to 'at->port'.  0 or a negative errno. */
+int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
+
 /* Takes away the filter of 'at'; the program that lets packets pass to tcx (core/tcx.c). */
 void oxdp_tcx_detach_filter(const struct oxdp_attachment *at);
 int oxdp_tcx_pass_prog(const struct oxdp_progs *progs);

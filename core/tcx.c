@@ -206,6 +206,18 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
     return err;
 }
 
+int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    int err = at ? attach(progs, at) : -ENODEV;
+
+    if (!err) {
+        at->port.continues = 1;
+        err = oxdp_attachment_write(progs, at);
+    }
+    return err ? oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err)) : 0;
+}
+
 void oxdp_tcx_detach_filter(const struct oxdp_attachment *at)
 {
     LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = BPF_TC_INGRESS);

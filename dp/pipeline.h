@@ -8,6 +8,7 @@
  *     switch (dp_pipeline(ctx, port_no, &run)) {
  *     case DP_VERDICT_OUTPUT: send to run.port (after dp_cut_tail(ctx, run.frame.cut));
  *     case DP_VERDICT_DROP:   drop;
+ *     case DP_VERDICT_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
  *     case DP_VERDICT_UP:     hand over, with run.reason, run.flow, run.generation and run.key's metadata;
  *     }
  */
@@ -25,6 +26,7 @@
 enum dp_verdict {
     DP_VERDICT_OUTPUT,
     DP_VERDICT_DROP,
+    DP_VERDICT_SKB,
     DP_VERDICT_UP,
 };
 
@@ -60,6 +62,9 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
         return DP_VERDICT_OUTPUT;
     }
+    if (fate & DP_FATE_SKB) {
+        return DP_VERDICT_SKB;
+    }
     run->local_stack = 0;
     for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
         if (dp_omitted(ctx)->parts & DP_PART(RECIRC)) {
@@ -74,6 +79,7 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     case DP_FATE_DROP:
         return DP_VERDICT_DROP;
     case DP_FATE_ENGINE:
+    case DP_FATE_SKB:           /* The frame is not as it came: tcx would begin anew. */
         return DP_VERDICT_UP;
     }
     run->reason = DP_REASON_ENGINE;
@@ -110,7 +116,7 @@ DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
     return run ? dp_pass(ctx, run) : DP_FATE_DROP;
 }
 
-/* One lookup and what follows from it.  Returns an enum dp_fate; for DP_FATE_ENGINE nothing was written in this
+/* One lookup and what follows from it.  Returns an enum dp_fate; for DP_FATE_ENGINE and DP_FATE_SKB nothing was written in this
  * pass. */
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
 {
@@ -156,8 +162,11 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
     int fate = flow->fate;
     __u32 arg = flow->arg;
 
-    if (fate == DP_FATE_ENGINE || (omitted & DP_PART(RECIRC) && fate == DP_FATE_RECIRC)) {
-        return DP_FATE_ENGINE;
+    if (DP_TAKES_SKBS) {
+        fate &= ~DP_FATE_SKB;
+    }
+    if (fate >= DP_FATE_ENGINE || (omitted & DP_PART(RECIRC) && fate == DP_FATE_RECIRC)) {
+        return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
 
     __u32 len = dp_len(ctx) + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);

@@ -18,6 +18,9 @@ DP_INLINE int dp_missed(struct dp_ctx *ctx) { return 0; }
 /* Brings the frame's first kilobyte into the reach of dp_at().  0, or negative errno. */
 DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }
 
+/* Whether packets of the network stack come here. */
+#define DP_TAKES_SKBS 0
+
 /* Whether 'n' bytes can be put before the frame.  Only moving tells. */
 DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return !dp_adjust_head(ctx, -n) && !dp_adjust_head(ctx, n); }
 

@@ -26,7 +26,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 3
+#define DP_TABLE_VERSION 4
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -70,16 +70,17 @@ _Static_assert(sizeof(struct dp_bucket) == 64, "bucket layout");
 
 /* What becomes of a packet after the flow's operations. */
 enum dp_fate {
-    DP_FATE_ENGINE,             /* The engine executes the flow: nothing is done here. */
     DP_FATE_DROP,
     DP_FATE_OUTPUT,             /* To datapath port 'arg'. */
     DP_FATE_RECIRC,             /* Looked up again with recirc_id 'arg'. */
+    DP_FATE_ENGINE,             /* The engine executes the flow: nothing is done here. */
+    DP_FATE_SKB = 0x80,         /* Added to one of the others: that is for tcx, and XDP leaves the packet to it. */
 };
 
 /* The first line decides a packet's fate for IPv4 flows that only output. */
 struct dp_flow {
     __u16 mask;                 /* Index of its mask; 0: no flow here.  Written last. */
-    __u8 fate;                  /* enum dp_fate. */
+    __u8 fate;                  /* enum dp_fate, perhaps with DP_FATE_SKB. */
     __u8 n_ops;                 /* Operations before that. */
     __u32 generation;           /* Grows each time that this entry is used for another flow. */
     __u32 ops;                  /* Index of the first operation. */

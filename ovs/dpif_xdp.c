@@ -298,7 +298,7 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
 
     if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
         VLOG_WARN("%s: other_config:xdp-hook=%s: unsupported value, expected "
-                  "auto, xdp or tcx", dp->name, hook_name);
+                  "auto, xdp, tcx or both", dp->name, hook_name);
     }
     if (obj && !dpif_xdp_obj_is_valid(obj)) {
         VLOG_WARN("%s: other_config:xdp-obj=%s: unsupported value, expected "

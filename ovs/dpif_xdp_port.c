@@ -129,7 +129,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->is_device = dpif_xdp_netdev_is(dev);
     port->can_send = netdev_n_txq(dev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
-    atomic_init(&port->on_tcx, false);
+    atomic_init(&port->hook, DPIF_XDP_HOOK_XDP);
 
     error = dpif_xdp_port_open(dp, port);
     if (error) {

@@ -27,10 +27,14 @@ int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                bool receive, int fds[], char **errorp);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
 
-/* dpif_xdp_port_tcx.c: opens 'port' with tcx; tells programs there where the
+/* dpif_xdp_port_tcx.c: opens 'port' with tcx; adds tcx to 'port', open with
+ * XDP, or closes it again; tells programs there where the
  * packets for 'port' go, or that they cannot send there any more. */
 int dpif_xdp_port_open_tcx(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                            char **errorp)
+    OVS_REQUIRES(dp->port_mutex);
+int dpif_xdp_port_continue_at_tcx(struct dpif_xdp_dp *,
+                                  struct dpif_xdp_port *, char **errorp)
     OVS_REQUIRES(dp->port_mutex);
 void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *,
                                   const struct dpif_xdp_port *, bool on)

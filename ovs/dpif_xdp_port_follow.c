@@ -102,10 +102,10 @@ dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
 static bool
 can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    bool on_tcx;
+    int hook;
 
-    atomic_read(&port->on_tcx, &on_tcx);
-    if (!on_tcx || port->prepared) {
+    atomic_read(&port->hook, &hook);
+    if (hook != DPIF_XDP_HOOK_TCX || port->prepared) {
         return true;
     }
     if (dp->n_xdp_ports) {

@@ -42,10 +42,10 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     ovs_rwlock_unlock(&port->tx_rwlock);
 
     if (port->is_device && port->device.ifindex) {
-        bool on_tcx;
+        int hook;
 
-        atomic_read(&port->on_tcx, &on_tcx);
-        dp->n_xdp_ports -= !on_tcx;
+        atomic_read(&port->hook, &hook);
+        dp->n_xdp_ports -= hook != DPIF_XDP_HOOK_TCX;
         oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
         dpif_xdp_port_set_tcx_output(dp, port, false);
         ovs_mutex_lock(&dp->flow_mutex);
@@ -268,20 +268,20 @@ dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
  * through a veth.  But a container that runs an XDP program of its own means
  * frames, not sockets.  Whoever asks for a mode or a program of XDP wants XDP.
  * Internal ports have no options: the host wants its offloads. */
-static bool
-wants_tcx(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
-          const struct dpif_xdp_netdev_config *config)
+static enum dpif_xdp_hook
+choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+            const struct dpif_xdp_netdev_config *config)
     OVS_REQUIRES(dp->port_mutex)
 {
     enum dpif_xdp_hook hook = (config->hook == DPIF_XDP_HOOK_AUTO
                                ? dp->hook : config->hook);
 
-    return (dpif_xdp_internal_is(port->netdev) ? true
-            : hook == DPIF_XDP_HOOK_AUTO
-            ? config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
+    return (dpif_xdp_internal_is(port->netdev) ? DPIF_XDP_HOOK_TCX
+            : hook != DPIF_XDP_HOOK_AUTO ? hook
+            : config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
               && !strcmp(port->device.driver, "veth")
               && !port->device.peer_xdp
-            : hook == DPIF_XDP_HOOK_TCX);
+            ? DPIF_XDP_HOOK_TCX : DPIF_XDP_HOOK_XDP);
 }
 
 static int
@@ -290,7 +290,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     const char *name = netdev_get_name(port->dev);
     struct dpif_xdp_netdev_config config;
     const char *mode_text = "none";
-    bool on_tcx = false;
+    enum dpif_xdp_hook hook = DPIF_XDP_HOOK_XDP;
     char *text = NULL;
     bool changed;
     int error;
@@ -314,8 +314,8 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                          ovs_strerror(error));
         goto out;
     }
-    on_tcx = wants_tcx(dp, port, &config);
-    if (on_tcx) {
+    hook = choose_hook(dp, port, &config);
+    if (hook == DPIF_XDP_HOOK_TCX) {
         dpif_xdp_port_forget_obj(dp, port);
         error = dpif_xdp_port_open_tcx(dp, port, &text);
     } else {
@@ -324,6 +324,9 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
         error = use_obj(dp, port, obj, &text);
         error = error ? error : open_xdp(dp, port, config.mode, &mode, &text);
+        if (!error && hook == DPIF_XDP_HOOK_BOTH) {
+            error = dpif_xdp_port_continue_at_tcx(dp, port, &text);
+        }
         mode_text = error ? "none" : oxdp_mode_to_string(mode);
         free(obj);
     }
@@ -332,13 +335,13 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
             dpif_xdp_netdev_count_start(port->dev, dp->progs,
                                         &port->device);
         }
-        atomic_store(&port->on_tcx, on_tcx);
+        atomic_store(&port->hook, (int) hook);
         ovs_mutex_lock(&dp->flow_mutex);
         dpif_xdp_fastpath_hook_changed(dp, port->port_no);
         ovs_mutex_unlock(&dp->flow_mutex);
         dpif_xdp_port_set_tcx_output(dp, port, true);
         dpif_xdp_port_follow_carrier(dp, port);
-        if (!on_tcx && !dp->n_xdp_ports++) {
+        if (hook != DPIF_XDP_HOOK_TCX && !dp->n_xdp_ports++) {
             dpif_xdp_ports_follow_xdp(dp);
         }
     }
@@ -348,14 +351,15 @@ out:
         dpif_xdp_port_forget_obj(dp, port);
     }
     changed = dpif_xdp_netdev_set_status(port->dev, mode_text,
-                                         on_tcx ? "tcx" : "xdp", port->obj,
-                                         text);
+                                         dpif_xdp_hook_to_string(hook),
+                                         port->obj, text);
     if (error) {
         if (changed) {
             /* A device that went while it was opened is no trouble. */
             VLOG(error == ENODEV ? VLL_INFO : VLL_ERR,
                  "%s: cannot use the device with %s: %s", name,
-                 on_tcx ? "tcx" : "XDP", text ? text : ovs_strerror(error));
+                 hook == DPIF_XDP_HOOK_TCX ? "tcx" : "XDP",
+                 text ? text : ovs_strerror(error));
         }
         free(port->rxqs);
         port->rxqs = NULL;
@@ -369,17 +373,19 @@ void
 dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     struct dpif_xdp_netdev_config config;
+    enum dpif_xdp_hook wanted;
     char *text = NULL;
-    bool on_tcx;
     char *obj;
+    int hook;
 
     dpif_xdp_netdev_get_config(port->dev, &config);
     port->obj_seq = config.obj_seq;
-    atomic_read(&port->on_tcx, &on_tcx);
-    if (on_tcx || wants_tcx(dp, port, &config)) {
-        if (on_tcx != wants_tcx(dp, port, &config)) {
-            port->config_seq = UINT64_MAX;      /* Opens it anew. */
-        }
+    atomic_read(&port->hook, &hook);
+    wanted = choose_hook(dp, port, &config);
+    if ((int) wanted != hook) {
+        port->config_seq = UINT64_MAX;          /* Opens it anew. */
+    }
+    if ((int) wanted != hook || hook == DPIF_XDP_HOOK_TCX) {
         return;
     }
 

@@ -24,19 +24,47 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_tcx);
 static int open_upcalls(struct dpif_xdp_dp *, char **errorp)
     OVS_REQUIRES(dp->port_mutex);
 
-int
-dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-                       char **errorp)
+/* What every port at tcx needs. */
+static int
+prepare(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+        char **errorp)
+    OVS_REQUIRES(dp->port_mutex)
 {
-    int fds[1];
-    int error;
-
     if (port->device.mtu > OXDP_MAX_TCX_MTU) {
         *errorp = xasprintf("MTU %"PRIu32" is too large: set it to at most "
                             "%u", port->device.mtu, OXDP_MAX_TCX_MTU);
         return EINVAL;
     }
-    error = open_upcalls(dp, errorp);
+    return open_upcalls(dp, errorp);
+}
+
+int
+dpif_xdp_port_continue_at_tcx(struct dpif_xdp_dp *dp,
+                              struct dpif_xdp_port *port, char **errorp)
+{
+    int error = prepare(dp, port, errorp);
+
+    if (!error) {
+        error = -oxdp_tcx_attach_behind(dp->progs, port->device.ifindex,
+                                        errorp);
+    }
+    if (error) {
+        oxdp_progs_detach(dp->progs, port->device.ifindex);
+        dpif_xdp_port_close_sockets(port, port->n_rxqs);
+        port->n_rxqs = 0;
+        oxdp_offloads_restore(port->offloads);
+        port->offloads = NULL;
+    }
+    return error;
+}
+
+int
+dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                       char **errorp)
+{
+    int fds[1];
+    int error = prepare(dp, port, errorp);
+
     if (error) {
         return error;
     }

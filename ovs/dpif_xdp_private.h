@@ -183,8 +183,9 @@ struct dpif_xdp_port {
     bool native;                        /* Can be a target of XDP. */
     bool redirects;                     /* XDP can send to it. */
     bool prepared;                      /* At tcx: XDP might. */
-    atomic_bool on_tcx;                 /* Programs take its packets at tcx.
-                                         * Read without the mutex. */
+    atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
+                                         * programs take its packets.  Read
+                                         * without the mutex. */
 
     struct dpif_xdp_rxq *rxqs;
     size_t n_rxqs;

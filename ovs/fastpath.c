@@ -13,6 +13,7 @@
 #include "dp/capability.h"
 #include "dp/record.h"
 #include "dpif_xdp_private.h"
+#include "netdev_xdp.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
 #include "openvswitch/vlog.h"
@@ -57,7 +58,8 @@ struct dpif_xdp_fastpath {
 
     struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
     size_t n_unlinked;
-    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath. */
+    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath, ... */
+    uint64_t n_left_to_tcx;             /* ... of which XDP leaves some. */
 
     /* Flows that found the tables full try again when there is room. */
     uint64_t n_reclaimed;               /* Entries, ever. */
@@ -143,26 +145,34 @@ dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
     flow->fp.old_index = DP_NO_FLOW;
 }
 
+/* Whether XDP leaves the packets of 'flow' to tcx. */
+static bool
+is_left_to_tcx(const struct dpif_xdp_flow *flow)
+{
+    return (flow->fp.counted && flow->fp.on_tcx
+            && flow->fp.hook == DPIF_XDP_HOOK_BOTH);
+}
+
 /* Takes 'flow' out of the numbers of flows by reason. */
 static void
 uncount(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow)
 {
     fp->n_reasons[flow->fp.reason] -= flow->fp.counted;
+    fp->n_left_to_tcx -= is_left_to_tcx(flow);
     flow->fp.counted = false;
 }
 
-/* Whether programs take the packets of 'port_no' at tcx. */
-static bool
-is_on_tcx(const struct dpif_xdp_dp *dp, odp_port_t port_no)
+/* Where programs take the packets of 'port_no'. */
+static enum dpif_xdp_hook
+hook_of(const struct dpif_xdp_dp *dp, odp_port_t port_no)
 {
     const struct dpif_xdp_port *port = dpif_xdp_port_lookup(dp, port_no);
-    bool on_tcx = false;
+    int hook = DPIF_XDP_HOOK_XDP;
 
     if (port) {
-        atomic_read(&CONST_CAST(struct dpif_xdp_port *, port)->on_tcx,
-                    &on_tcx);
+        atomic_read(&CONST_CAST(struct dpif_xdp_port *, port)->hook, &hook);
     }
-    return on_tcx;
+    return hook;
 }
 
 /* Whether programs can send to all ports that 'compiled' names. */
@@ -219,7 +229,53 @@ entry_outputs_to(const struct dpif_xdp_fastpath *fp, uint32_t index,
             }
         }
     }
-    return entry->fate == DP_FATE_OUTPUT && entry->arg == port_no;
+    return ((entry->fate & ~DP_FATE_SKB) == DP_FATE_OUTPUT
+            && entry->arg == port_no);
+}
+
+/* Compiles a flow for one hook, for the engine if that cannot run it. */
+static enum dpif_xdp_fastpath_reason
+compile(const struct dpif_xdp_dp *dp, bool on_tcx, const struct match *match,
+        const struct nlattr *actions, size_t actions_len,
+        struct dpif_xdp_compiled *compiled, bool *matches)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    odp_port_t in_port = match->flow.in_port.odp_port;
+    const struct dp_capability caps
+        = (on_tcx ? *oxdp_tcx_capability(fp->progs)
+           : oxdp_progs_capability(fp->progs, odp_to_u32(in_port)));
+    enum dpif_xdp_fastpath_reason reason;
+
+    reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
+        match, actions, actions_len, &caps, compiled, matches);
+    if (!reason && !can_output(fp, on_tcx, compiled)) {
+        reason = REASON_PORT;
+    } else if (!reason && !shares_meters(dp, compiled)) {
+        reason = REASON_METER;
+    }
+    if (reason) {
+        compiled->fate = DP_FATE_ENGINE;
+        compiled->n_ops = 0;
+    }
+    return reason;
+}
+
+/* Compiles the flow that XDP cannot run for tcx behind it.  False: that cannot
+ * either. */
+static bool
+compile_for_both(const struct dpif_xdp_dp *dp, const struct match *match,
+                 const struct nlattr *actions, size_t actions_len,
+                 struct dpif_xdp_compiled *compiled)
+{
+    struct dpif_xdp_compiled other;
+    bool matches;
+
+    if (compile(dp, true, match, actions, actions_len, &other, &matches)) {
+        return false;
+    }
+    *compiled = other;
+    compiled->fate |= DP_FATE_SKB;
+    return true;
 }
 
 void
@@ -230,28 +286,22 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_compiled compiled;
     enum dpif_xdp_fastpath_reason reason;
-    struct dp_capability caps;
     uint32_t replaced = flow->fp.index;
-    odp_port_t in_port = match->flow.in_port.odp_port;
+    enum dpif_xdp_hook hook;
     bool matches, on_tcx;
 
     if (!fp) {
         return;
     }
-    on_tcx = is_on_tcx(dp, in_port);
-    caps = (on_tcx ? *oxdp_tcx_capability(fp->progs)
-            : oxdp_progs_capability(fp->progs, odp_to_u32(in_port)));
+    hook = hook_of(dp, match->flow.in_port.odp_port);
+    on_tcx = hook == DPIF_XDP_HOOK_TCX;
     uncount(fp, flow);
-    reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
-        match, actions, actions_len, &caps, &compiled, &matches);
-    if (!reason && !can_output(fp, on_tcx, &compiled)) {
-        reason = REASON_PORT;
-    } else if (!reason && !shares_meters(dp, &compiled)) {
-        reason = REASON_METER;
-    }
-    if (reason) {
-        compiled.fate = DP_FATE_ENGINE;
-        compiled.n_ops = 0;
+    reason = compile(dp, on_tcx, match, actions, actions_len, &compiled,
+                     &matches);
+    if (reason && hook == DPIF_XDP_HOOK_BOTH
+        && compile_for_both(dp, match, actions, actions_len, &compiled)) {
+        reason = REASON_OK;
+        matches = on_tcx = true;
     }
 
     if (replaced != DP_NO_FLOW) {
@@ -269,8 +319,10 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
         fp->n_unlinked++;
     }
     flow->fp.reason = reason;
+    flow->fp.hook = hook;
     flow->fp.on_tcx = on_tcx;
     flow->fp.counted = true;
+    fp->n_left_to_tcx += is_left_to_tcx(flow);
     fp->n_reasons[reason]++;
 }
 
@@ -293,9 +345,10 @@ dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_flow *flow;
 
-    if (fp && fp->n_reasons[REASON_PORT]) {
+    if (fp && (fp->n_reasons[REASON_PORT] || fp->n_left_to_tcx)) {
         CMAP_FOR_EACH (flow, node, &dp->flows) {
-            if (flow->fp.counted && flow->fp.reason == REASON_PORT) {
+            if ((flow->fp.counted && flow->fp.reason == REASON_PORT)
+                || is_left_to_tcx(flow)) {
                 put_again(dp, flow);
             }
         }
@@ -324,11 +377,11 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
 static void
 put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
 {
-    bool on_tcx = is_on_tcx(dp, port_no);
     struct dpif_xdp_flow *flow;
+    enum dpif_xdp_hook hook = hook_of(dp, port_no);
 
     CMAP_FOR_EACH (flow, node, &dp->flows) {
-        if (flow->fp.counted && (all || flow->fp.on_tcx != on_tcx)
+        if (flow->fp.counted && (all || flow->fp.hook != hook)
             && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
                == odp_to_u32(port_no)) {
             put_again(dp, flow);

@@ -43,6 +43,7 @@ struct dpif_xdp_fastpath_flow {
     uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
     bool counted;               /* In the numbers of flows by reason. */
     bool released;              /* To be freed with its last entry. */
+    uint8_t hook;               /* Of its port: enum dpif_xdp_hook. */
     bool on_tcx;                /* Compiled for the programs at tcx. */
 };
 

@@ -337,7 +337,14 @@ static const char *const hook_names[] = {
     [DPIF_XDP_HOOK_AUTO] = "auto",
     [DPIF_XDP_HOOK_XDP] = "xdp",
     [DPIF_XDP_HOOK_TCX] = "tcx",
+    [DPIF_XDP_HOOK_BOTH] = "both",
 };
+
+const char *
+dpif_xdp_hook_to_string(enum dpif_xdp_hook hook)
+{
+    return hook_names[hook];
+}
 
 bool
 dpif_xdp_hook_from_string(const char *s, enum dpif_xdp_hook *hook)
@@ -399,7 +406,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     }
     if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
         *errp = xasprintf("%s: xdp-hook=%s: unsupported value, expected auto, "
-                          "xdp or tcx", netdev_get_name(netdev_), hook_name);
+                          "xdp, tcx or both", netdev_get_name(netdev_), hook_name);
         return EINVAL;
     }
     if (obj && !dpif_xdp_obj_is_valid(obj)) {

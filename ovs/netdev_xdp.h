@@ -6,7 +6,7 @@
  * options:
  *
  *   xdp-mode   best-effort (default), native-with-zerocopy, native, generic
- *   xdp-hook   auto (default), xdp, tcx
+ *   xdp-hook   auto (default), xdp, tcx, both
  *   xdp-obj    the program of the port: a file, or builtin
  *
  * and with what is in use in the Interface table's status column.  "n_rxq" and
@@ -28,8 +28,10 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_AUTO,
     DPIF_XDP_HOOK_XDP,
     DPIF_XDP_HOOK_TCX,
+    DPIF_XDP_HOOK_BOTH,                 /* tcx gets what XDP leaves to it. */
 };
 
+const char *dpif_xdp_hook_to_string(enum dpif_xdp_hook);
 bool dpif_xdp_hook_from_string(const char *, enum dpif_xdp_hook *);
 
 struct dpif_xdp_netdev_config {

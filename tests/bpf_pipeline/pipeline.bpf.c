@@ -12,7 +12,7 @@ char LICENSE[] SEC("license") = "GPL";
 __u32 in_port = 7;
 
 /* How often each verdict was the outcome.  Not exact if several CPUs run at once. */
-__u64 n_verdicts[3];
+__u64 n_verdicts[DP_VERDICT_UP + 1];
 
 /* Where the last frame was sent.  A map of its own. */
 __u32 last_port SEC(".data.last_port");

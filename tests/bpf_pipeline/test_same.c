@@ -27,7 +27,7 @@ struct pair {
     struct oxdp_table *native;
     unsigned int n_compared;
     unsigned int n_differ;
-    unsigned int n_verdicts[3];
+    unsigned int n_verdicts[DP_VERDICT_UP + 1];
 };
 
 static void compare_corpus(struct pair *, const char *folder, unsigned int mutations);

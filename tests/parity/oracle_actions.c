@@ -167,6 +167,7 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         outcome->port = run.port;
         break;
     case DP_VERDICT_DROP:
+    case DP_VERDICT_SKB:
         abort();
     case DP_VERDICT_UP:
         if (!run.passes) {

@@ -81,7 +81,7 @@ class Rule:
 
 
 @pytest.mark.parametrize("purge", (False, True), ids=("changes", "changes-and-deletions"))
-@pytest.mark.parametrize("tier", ("xdp-hook=xdp", "xdp-hook=tcx", "xdp-offload=false"), ids=lambda tier: tier)
+@pytest.mark.parametrize("tier", ("xdp-hook=xdp", "xdp-hook=tcx", "xdp-hook=both", "xdp-offload=false"), ids=lambda tier: tier)
 def test_every_packet_has_its_rule(world, switch, host, tier, purge):
     # A flow may be deleted between Open vSwitch's answer for it and its installation.
     switch.expected += ["failed to flow_del"]

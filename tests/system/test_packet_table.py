@@ -7,6 +7,7 @@ Runners, each for the rows that its tier claims:
     kernel   the same as an XDP program, BPF_PROG_TEST_RUN    tests/bpf_pipeline/run_rows
     xdp      a switch, frames on the wire                     dpctl says dp:xdp
     tcx      the same with xdp-hook=tcx                       dpctl says dp:tcx
+    both     the same with xdp-hook=both                       dpctl says dp:xdp
     engine   the same switch with xdp-offload=false           dpctl says dp:ovs
 
 Another tier is another line in SWITCHES.
@@ -31,6 +32,7 @@ PROGRAM = switches.BUILD / "tests/bpf_pipeline/pipeline.bpf.o"
 SWITCHES = (
     ("xdp", {}, "xdp", lambda row: row.xdp),
     ("tcx", {"xdp-hook": "tcx"}, "tcx", lambda row: row.xdp and "trunc" not in "".join(map(str, row.flows))),
+    ("both", {"xdp-hook": "both"}, "xdp", lambda row: row.xdp),
     ("engine", {"xdp-offload": "false"}, "ovs", lambda row: True),
 )
 
