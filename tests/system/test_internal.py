@@ -97,8 +97,8 @@ def test_mtu_from_the_database(network):
     lab.wait_until(lambda: [line for line in network.switch.log() if "MTU 9000 is too large: set it to at most 3450"
                             in line], "a refusal")
     assert link("br0")["mtu"] == 1400
+    # Open vSwitch looks at the MTU of the other ports when that of one of them changes.
     network.switch.vsctl("clear", "interface", "br0", "mtu_request")
-    lab.wait_until(lambda: link("br0")["mtu"] == 1500, "the MTU of the other ports")
     lab.run("ip", "link", "set", "to-red", "mtu", "1300")
     lab.wait_until(lambda: link("br0")["mtu"] == 1300, "the smallest MTU of the other ports")
 
