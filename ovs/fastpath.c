@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "fastpath.h"
+#include "fastpath_private.h"
 
 #include "compile.h"
 #include "core/grace.h"
-#include "core/mask_text.h"
 #include "core/prog.h"
 #include "core/table.h"
 #include "core/tcx.h"
@@ -14,7 +13,6 @@
 #include "dp/record.h"
 #include "dpif_xdp_private.h"
 #include "netdev_xdp.h"
-#include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
 #include "openvswitch/vlog.h"
 #include "ovs-atomic.h"
@@ -23,57 +21,8 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
 
-/* Why the engine runs a flow: what the compiler says, and more. */
-enum dpif_xdp_fastpath_reason {
-#define X(NAME, TEXT) REASON_##NAME,
-    DPIF_XDP_COMPILE_REASONS(X)
-#undef X
-    REASON_PORT,
-    REASON_METER,
-    REASON_FULL,
-    N_REASONS
-};
-
-static const char *const reason_texts[N_REASONS] = {
-#define X(NAME, TEXT) [REASON_##NAME] = TEXT,
-    DPIF_XDP_COMPILE_REASONS(X)
-#undef X
-    [REASON_PORT] = "outputs to a port that programs cannot send to",
-    [REASON_METER] = "use a meter beyond those that programs have",
-    [REASON_FULL] = "found the tables full",
-};
-
-struct dpif_xdp_fastpath {
-    struct oxdp_progs *progs;
-    struct oxdp_table *table;
-    struct oxdp_ticks *ticks;           /* Changes as statistics do. */
-    size_t n_indexes;
-    OVSRCU_TYPE(struct dpif_xdp_flow *) *flows;     /* By index. */
-    uint32_t *older;                    /* By index of an entry that was
-                                         * replaced: plus 1, the one before. */
-
-    /* Readers of statistics try again when this changed or is odd: it covers
-     * moving counts from the tables to the flow. */
-    atomic_uint32_t stats_seq;
-
-    struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
-    size_t n_unlinked;
-    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath, ... */
-    uint64_t n_left_to_tcx;             /* ... of which XDP leaves some. */
-
-    /* Flows that found the tables full try again when there is room. */
-    uint64_t n_reclaimed;               /* Entries, ever. */
-    uint64_t n_reclaimed_then;          /* When the last round through all
-                                         * flows began ... */
-    uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
-    struct cmap_position round;         /* In dp->flows. */
-};
-
 /* Flows that are looked at for it in a second. */
 #define MAX_RETRIES 65536
-
-/* Entries that may wait until they are reclaimed. */
-#define MAX_UNLINKED 256
 
 static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
 static bool has_entries(const struct dpif_xdp_flow *);
@@ -116,25 +65,6 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
         free(fp->older);
         free(fp);
     }
-}
-
-static void
-stats_change_begin(struct dpif_xdp_fastpath *fp)
-{
-    uint32_t seq;
-
-    atomic_read_relaxed(&fp->stats_seq, &seq);
-    atomic_store_relaxed(&fp->stats_seq, seq + 1);
-    atomic_thread_fence(memory_order_release);
-}
-
-static void
-stats_change_end(struct dpif_xdp_fastpath *fp)
-{
-    uint32_t seq;
-
-    atomic_read_relaxed(&fp->stats_seq, &seq);
-    atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
 }
 
 void
@@ -465,42 +395,6 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
     ovs_mutex_unlock(&fp->settle_mutex);
 }
 
-/* Adds what entry 'index' counted to '*sum'. */
-static void
-add_entry(const struct dpif_xdp_fastpath *fp, uint32_t index,
-          struct dpif_flow_stats *sum)
-{
-    struct dp_stats stats;
-
-    oxdp_table_stats(fp->table, index, &stats);
-    if (stats.packets) {
-        sum->n_packets += stats.packets;
-        sum->n_bytes += stats.bytes;
-        sum->used = MAX(sum->used,
-                        (long long) oxdp_ticks_to_ms(fp->ticks,
-                                                     stats.used));
-        sum->tcp_flags |= stats.tcp_flags;
-    }
-}
-
-/* Adds what all entries of 'flow' counted to '*sum'. */
-static void
-add_entries(const struct dpif_xdp_fastpath *fp,
-            const struct dpif_xdp_flow *flow, struct dpif_flow_stats *sum)
-{
-    uint32_t index = flow->fp.index;
-
-    if (index != DP_NO_FLOW) {
-        add_entry(fp, index, sum);
-    }
-    /* Readers without the mutex may be led astray, and try again. */
-    index = flow->fp.old_index;
-    for (int i = 0; index != DP_NO_FLOW && i < MAX_UNLINKED; i++) {
-        add_entry(fp, index, sum);
-        index = fp->older[index] - 1;
-    }
-}
-
 bool
 dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *flow)
 {
@@ -517,70 +411,6 @@ const char *
 dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *flow)
 {
     return flow->fp.on_tcx ? "tcx" : "xdp";
-}
-
-void
-dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *dp,
-                             struct dpif_xdp_flow *flow)
-{
-    struct dpif_xdp_fastpath *fp = dp->fastpath;
-    struct dpif_flow_stats sum;
-
-    if (fp) {
-        memset(&sum, 0, sizeof sum);
-        add_entries(fp, flow, &sum);
-        stats_change_begin(fp);
-        flow->fp.n_packets = -sum.n_packets;
-        flow->fp.n_bytes = -sum.n_bytes;
-        flow->fp.used = 0;
-        flow->fp.tcp_flags = 0;
-        stats_change_end(fp);
-    }
-}
-
-void
-dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
-                            const struct dpif_xdp_flow *flow,
-                            struct dpif_flow_stats *stats)
-{
-    struct dpif_xdp_fastpath *fp = dp->fastpath;
-    struct dpif_flow_stats sum;
-    uint32_t before, after;
-
-    if (!fp) {
-        return;
-    }
-    do {
-        atomic_read_explicit(&fp->stats_seq, &before, memory_order_acquire);
-        sum.n_packets = flow->fp.n_packets;
-        sum.n_bytes = flow->fp.n_bytes;
-        sum.used = flow->fp.used;
-        sum.tcp_flags = flow->fp.tcp_flags;
-        add_entries(fp, flow, &sum);
-        atomic_thread_fence(memory_order_acquire);
-        atomic_read_relaxed(&fp->stats_seq, &after);
-    } while (before & 1 || before != after);
-
-    stats->n_packets += sum.n_packets;
-    stats->n_bytes += sum.n_bytes;
-    stats->used = MAX(stats->used, sum.used);
-    stats->tcp_flags |= sum.tcp_flags;
-}
-
-void
-dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *dp,
-                                 const struct dpif_xdp_flow *flow)
-{
-    const struct dpif_xdp_fastpath *fp = dp->fastpath;
-
-    if (fp && flow->fp.index != DP_NO_FLOW) {
-        const struct dp_tables *memory = oxdp_table_memory(fp->table);
-
-        for (uint32_t i = 0; i < memory->head->shards; i++) {
-            OVS_PREFETCH(&memory->stats[i * memory->n_flows
-                                        + flow->fp.index]);
-        }
-    }
 }
 
 struct dpif_xdp_flow *
@@ -650,51 +480,6 @@ dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
         oxdp_ticks_update(fp->ticks);
         stats_change_end(fp);
     }
-}
-
-void
-dpif_xdp_fastpath_format(const struct dpif_xdp_dp *dp, struct ds *ds)
-{
-    const struct dpif_xdp_fastpath *fp = dp->fastpath;
-    struct oxdp_table_usage usage;
-
-    if (!fp) {
-        return;
-    }
-    oxdp_table_usage(fp->table, &usage);
-    ds_put_format(ds, "  fast path: %"PRIu32" of %"PRIuSIZE" flows, "
-                  "%"PRIu32" masks\n", usage.flows, fp->n_indexes,
-                  usage.masks);
-    for (int i = 0; i < N_REASONS; i++) {
-        if (fp->n_reasons[i]) {
-            ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",
-                          fp->n_reasons[i], i ? "engine: " : "",
-                          reason_texts[i]);
-        }
-    }
-}
-
-void
-dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *dp, struct ds *ds)
-{
-    const struct dpif_xdp_fastpath *fp = dp->fastpath;
-    struct oxdp_table_mask_info *masks;
-    uint32_t n;
-
-    if (!fp) {
-        return;
-    }
-    masks = xmalloc(DP_MAX_MASKS * sizeof *masks);
-    n = oxdp_table_masks(fp->table, masks);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct oxdp_table_mask_info *mask = &masks[i];
-        char *text = oxdp_mask_to_text(&mask->words, &mask->example_key);
-
-        ds_put_format(ds, "  %"PRIu32": flows:%"PRIu32" hits:%"PRIu64" %s\n",
-                      i + 1, mask->n_flows, mask->packets, text);
-        free(text);
-    }
-    free(masks);
 }
 
 /* Puts 'flow' as 'compiled' into the tables.  False: no room. */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What fastpath.c and fastpath_show.c share. */
+#ifndef DPIF_XDP_FASTPATH_PRIVATE_H
+#define DPIF_XDP_FASTPATH_PRIVATE_H 1
+
+#include "fastpath.h"
+
+#include "compile.h"
+#include "dpif_xdp_private.h"
+#include "ovs-atomic.h"
+#include "ovs-thread.h"
+
+/* Why the engine runs a flow: what the compiler says, and more. */
+enum dpif_xdp_fastpath_reason {
+#define X(NAME, TEXT) REASON_##NAME,
+    DPIF_XDP_COMPILE_REASONS(X)
+#undef X
+    REASON_PORT,
+    REASON_METER,
+    REASON_FULL,
+    N_REASONS
+};
+
+struct dpif_xdp_fastpath {
+    struct oxdp_progs *progs;
+    struct oxdp_table *table;
+    struct oxdp_ticks *ticks;           /* Changes as statistics do. */
+    size_t n_indexes;
+    OVSRCU_TYPE(struct dpif_xdp_flow *) *flows;     /* By index. */
+    uint32_t *older;                    /* By index of an entry that was
+                                         * replaced: plus 1, the one before. */
+
+    /* Readers of statistics try again when this changed or is odd: it covers
+     * moving counts from the tables to the flow. */
+    atomic_uint32_t stats_seq;
+
+    struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
+    size_t n_unlinked;
+    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath, ... */
+    uint64_t n_left_to_tcx;             /* ... of which XDP leaves some. */
+
+    /* Flows that found the tables full try again when there is room. */
+    uint64_t n_reclaimed;               /* Entries, ever. */
+    uint64_t n_reclaimed_then;          /* When the last round through all
+                                         * flows began ... */
+    uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
+    struct cmap_position round;         /* In dp->flows. */
+};
+
+/* Entries that may wait until they are reclaimed. */
+#define MAX_UNLINKED 256
+
+/* Around changes of what dpif_xdp_fastpath_add_stats() reads. */
+static inline void
+stats_change_begin(struct dpif_xdp_fastpath *fp)
+{
+    uint32_t seq;
+
+    atomic_read_relaxed(&fp->stats_seq, &seq);
+    atomic_store_relaxed(&fp->stats_seq, seq + 1);
+    atomic_thread_fence(memory_order_release);
+}
+
+static inline void
+stats_change_end(struct dpif_xdp_fastpath *fp)
+{
+    uint32_t seq;
+
+    atomic_read_relaxed(&fp->stats_seq, &seq);
+    atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
+}
+
+#endif /* ovs/fastpath_private.h */
