@@ -126,17 +126,21 @@ int oxdp_nl_transact(int protocol, struct oxdp_nl_request *request, uint16_t typ
     }
 
     int err = n < 0 ? -errno : 0;
+    bool wants_ack = request->header.nlmsg_flags & NLM_F_ACK;
 
     close(fd);
-    if (!err && !NLMSG_OK(&reply->header, n)) {
+    if (err) {
+        return err;
+    }
+    if (!NLMSG_OK(&reply->header, n)) {
         return -EPROTO;
     }
-    if (!err && reply->header.nlmsg_type == NLMSG_ERROR) {
+    if (reply->header.nlmsg_type == NLMSG_ERROR && n >= (ssize_t) NLMSG_LENGTH(sizeof(struct nlmsgerr))) {
         const struct nlmsgerr *error = NLMSG_DATA(&reply->header);
 
-        return error->error || request->header.nlmsg_flags & NLM_F_ACK ? error->error : -EPROTO;
+        return error->error || wants_ack ? error->error : -EPROTO;
     }
-    return err;
+    return wants_ack || reply->header.nlmsg_type == NLMSG_ERROR ? -EPROTO : 0;
 }
 
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)

@@ -10,7 +10,7 @@
 
 struct oxdp_nl_request {
     struct nlmsghdr header;     /* 'nlmsg_len' grows with what is added: NLMSG_HDRLEN at first. */
-    uint8_t payload[128];
+    uint8_t payload[512];
 };
 
 /* RTM_GETLINK answers with the statistics and the address family details of a device: a few kB. */
@@ -22,8 +22,8 @@ union oxdp_nl_reply {
 void oxdp_nl_add_payload(struct oxdp_nl_request *, const void *data, size_t len);
 void oxdp_nl_add_attr(struct oxdp_nl_request *, uint16_t type, const void *data, size_t len);
 
-/* Sends 'request' as a message of 'type' and stores the one message that answers it.  0, or the negative
- * errno that the kernel answers. */
+/* Sends 'request' as a message of 'type' and stores the one message that answers it, with NLM_F_ACK among its flags an
+ * acknowledgement.  0, or the negative errno that the kernel answers. */
 int oxdp_nl_transact(int protocol, struct oxdp_nl_request *, uint16_t type, union oxdp_nl_reply *);
 
 /* The value of 'attr', of which at most 4 bytes are read. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_link.h>
-#include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -13,43 +12,34 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct request {
-    struct nlmsghdr header;
-    uint8_t payload[512];
-};
+#include "core/netlink_private.h"
 
-static void *append(struct request *request, const void *data, size_t len);
-static void put(struct request *request, uint16_t type, const void *data, size_t len);
-static struct rtattr *nest(struct request *request, uint16_t type);
-static void end_nest(struct request *request, struct rtattr *nest);
-static int transact(struct request *request);
+static struct rtattr *nest(struct oxdp_nl_request *request, uint16_t type);
+static void end_nest(struct oxdp_nl_request *request, struct rtattr *nest);
+static int transact(struct oxdp_nl_request *request, uint16_t type);
 
-static void put_end(struct request *request, const char *name, uint32_t n_queues, uint32_t mtu)
+static void put_end(struct oxdp_nl_request *request, const char *name, uint32_t n_queues, uint32_t mtu)
 {
     const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
 
-    append(request, &info, sizeof info);
-    put(request, IFLA_IFNAME, name, strlen(name) + 1);
-    put(request, IFLA_NUM_TX_QUEUES, &n_queues, sizeof n_queues);
-    put(request, IFLA_NUM_RX_QUEUES, &n_queues, sizeof n_queues);
-    put(request, IFLA_MTU, &mtu, sizeof mtu);
+    oxdp_nl_add_payload(request, &info, sizeof info);
+    oxdp_nl_add_attr(request, IFLA_IFNAME, name, strlen(name) + 1);
+    oxdp_nl_add_attr(request, IFLA_NUM_TX_QUEUES, &n_queues, sizeof n_queues);
+    oxdp_nl_add_attr(request, IFLA_NUM_RX_QUEUES, &n_queues, sizeof n_queues);
+    oxdp_nl_add_attr(request, IFLA_MTU, &mtu, sizeof mtu);
 }
 
 int oxdp_veth_create(const char *name, const char *peer, uint32_t n_queues, uint32_t mtu)
 {
-    struct request request = {
-        .header = {
-            .nlmsg_len = NLMSG_HDRLEN,
-            .nlmsg_type = RTM_NEWLINK,
-            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL,
-        },
+    struct oxdp_nl_request request = {
+        .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL },
     };
 
     put_end(&request, name, n_queues, mtu);
 
     struct rtattr *info = nest(&request, IFLA_LINKINFO);
 
-    put(&request, IFLA_INFO_KIND, "veth", sizeof "veth");
+    oxdp_nl_add_attr(&request, IFLA_INFO_KIND, "veth", sizeof "veth");
 
     struct rtattr *data = nest(&request, IFLA_INFO_DATA);
     struct rtattr *other = nest(&request, VETH_INFO_PEER);
@@ -58,41 +48,29 @@ int oxdp_veth_create(const char *name, const char *peer, uint32_t n_queues, uint
     end_nest(&request, other);
     end_nest(&request, data);
     end_nest(&request, info);
-    return transact(&request);
+    return transact(&request, RTM_NEWLINK);
 }
 
 int oxdp_veth_set(const char *name, uint32_t mtu, const char *alias)
 {
     const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
-    struct request request = {
-        .header = {
-            .nlmsg_len = NLMSG_HDRLEN,
-            .nlmsg_type = RTM_NEWLINK,
-            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
-        },
-    };
+    struct oxdp_nl_request request = { .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK } };
 
-    append(&request, &info, sizeof info);
-    put(&request, IFLA_IFNAME, name, strlen(name) + 1);
-    put(&request, IFLA_MTU, &mtu, sizeof mtu);
-    put(&request, IFLA_IFALIAS, alias, strlen(alias));
-    return transact(&request);
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    oxdp_nl_add_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    oxdp_nl_add_attr(&request, IFLA_MTU, &mtu, sizeof mtu);
+    oxdp_nl_add_attr(&request, IFLA_IFALIAS, alias, strlen(alias));
+    return transact(&request, RTM_NEWLINK);
 }
 
 int oxdp_veth_delete(const char *name)
 {
     const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
-    struct request request = {
-        .header = {
-            .nlmsg_len = NLMSG_HDRLEN,
-            .nlmsg_type = RTM_DELLINK,
-            .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
-        },
-    };
+    struct oxdp_nl_request request = { .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK } };
 
-    append(&request, &info, sizeof info);
-    put(&request, IFLA_IFNAME, name, strlen(name) + 1);
-    return transact(&request);
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    oxdp_nl_add_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    return transact(&request, RTM_DELLINK);
 }
 
 /* Without IPv6 the device has no address and announces none. */
@@ -127,59 +105,23 @@ int oxdp_veth_up(const char *name)
     return err;
 }
 
-static void *append(struct request *request, const void *data, size_t len)
-{
-    void *to = (uint8_t *) request + request->header.nlmsg_len;
-
-    memcpy(to, data, len);
-    request->header.nlmsg_len += NLMSG_ALIGN(len);
-    return to;
-}
-
-static void put(struct request *request, uint16_t type, const void *data, size_t len)
-{
-    const struct rtattr attr = { .rta_len = RTA_LENGTH(len), .rta_type = type };
-
-    append(request, &attr, sizeof attr);
-    append(request, data, len);
-}
-
-static struct rtattr *nest(struct request *request, uint16_t type)
+static struct rtattr *nest(struct oxdp_nl_request *request, uint16_t type)
 {
     const struct rtattr attr = { .rta_len = RTA_LENGTH(0), .rta_type = type };
+    void *nest = (uint8_t *) request + request->header.nlmsg_len;
 
-    return append(request, &attr, sizeof attr);
+    oxdp_nl_add_payload(request, &attr, sizeof attr);
+    return nest;
 }
 
-static void end_nest(struct request *request, struct rtattr *nest)
+static void end_nest(struct oxdp_nl_request *request, struct rtattr *nest)
 {
     nest->rta_len = (uint8_t *) request + request->header.nlmsg_len - (uint8_t *) nest;
 }
 
-/* Sends 'request' and returns what the kernel says to it. */
-static int transact(struct request *request)
+static int transact(struct oxdp_nl_request *request, uint16_t type)
 {
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    struct {
-        struct nlmsghdr header;
-        struct nlmsgerr error;
-        uint8_t rest[2048];
-    } reply;
-    ssize_t n;
+    union oxdp_nl_reply reply;
 
-    if (fd < 0) {
-        return -errno;
-    }
-    n = send(fd, request, request->header.nlmsg_len, 0);
-    if (n >= 0) {
-        n = recv(fd, &reply, sizeof reply, 0);
-    }
-
-    int err = n < 0 ? -errno : 0;
-
-    close(fd);
-    if (!err && (n < (ssize_t) NLMSG_LENGTH(sizeof reply.error) || reply.header.nlmsg_type != NLMSG_ERROR)) {
-        return -EPROTO;
-    }
-    return err ? err : reply.error.error;
+    return oxdp_nl_transact(NETLINK_ROUTE, request, type, &reply);
 }
