@@ -22,6 +22,8 @@
 #include <linux/types.h>
 
 #include "dp/counter.h"
+#include "dp/record.h"
+#include "dp/types.h"
 
 struct bpf_port {
     __u32 ifindex;          /* 0: the entry is free. */
@@ -42,6 +44,13 @@ struct bpf_settings {
 };
 
 #define BPF_MAX_UPCALL_QUEUES 8
+
+/* Behind the Ethernet addresses of a packet that tcx sends up. */
+struct bpf_upcall_header {
+    dp_be16 eth_type;
+    __u16 pad;
+    struct dp_record record;
+};
 
 struct bpf_counters {
     __u64 n[DP_N_COUNTERS];     /* By enum dp_counter. */

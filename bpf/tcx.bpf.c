@@ -34,12 +34,6 @@ char LICENSE[] SEC("license") = "GPL";
 #define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments. */
 #define ADDRESSES_LEN 12
 
-struct upcall_header {
-    dp_be16 eth_type;
-    __u16 pad;
-    struct dp_record record;
-};
-
 /* Set before load: the near end of the upcall pair, and the longest packet that it takes. */
 const volatile __u32 upcall_ifindex;
 const volatile __u32 upcall_max_len;
@@ -122,7 +116,7 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length)
 {
-    struct upcall_header *header;
+    struct bpf_upcall_header *header;
     __u8 *eth;
 
     if (!ctx->gso_segs && length > upcall_max_len) {
@@ -134,7 +128,7 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
         return TC_ACT_SHOT;
     }
     eth = (__u8 *) (long) ctx->data;
-    header = (struct upcall_header *) (eth + ADDRESSES_LEN);
+    header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
     if ((void *) (header + 1) > (void *) (long) ctx->data_end) {
         count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
         return TC_ACT_SHOT;
@@ -163,7 +157,7 @@ int oxdp_upcall(struct xdp_md *ctx)
 {
     __u8 *eth = (__u8 *) (long) ctx->data;
     __u8 *end = (__u8 *) (long) ctx->data_end;
-    struct upcall_header header;
+    struct bpf_upcall_header header;
     __u32 head[4];
 
     if (eth + ADDRESSES_LEN + DP_VLAN_LEN + sizeof header > end) {

@@ -22,8 +22,7 @@
 /* After core/prog_private.h, which has the types of the maps. */
 #include "bpf/tcx.skel.h"
 
-#define UPCALL_HEADER_LEN 36u           /* struct upcall_header of bpf/tcx.bpf.c. */
-#define UPCALL_MTU (OXDP_MAX_TCX_MTU + UPCALL_HEADER_LEN)
+#define UPCALL_MTU ((uint32_t) (OXDP_MAX_TCX_MTU + sizeof(struct bpf_upcall_header)))
 #define UPCALL_MAX_LEN (OXDP_MAX_TCX_MTU + 18)  /* Ethernet header and one tag. */
 
 /* linux/bpf.h of Linux 6.6 and newer. */
