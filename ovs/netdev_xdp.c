@@ -1,54 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "netdev_xdp.h"
+#include "netdev_xdp_private.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "core/device.h"
 #include "core/netlink.h"
-#include "core/redirect.h"
-#include "link_poll.h"
-#include "netdev-linux-private.h"
 #include "netdev-provider.h"
-#include "openvswitch/poll-loop.h"
-#include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
 #include "ovs-thread.h"
 #include "smap.h"
-#include "timer.h"
 #include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(netdev_xdp);
-
-struct received {
-    uint64_t n_packets, n_bytes;
-};
-
-struct netdev_xdp {
-    struct netdev_linux up;
-
-    struct ovs_mutex mutex;             /* Guards what follows. */
-    struct dpif_xdp_netdev_config config;
-    char *obj;                          /* options:xdp-obj. */
-    char *mode_in_use;
-    char *hook_in_use;
-    char *obj_in_use;
-    char *error;
-    bool promiscuous;                   /* Made so by us. */
-    bool policed;                       /* Has an ingress_policing_rate. */
-    bool polled;                        /* Counted in 'n_polled'. */
-
-    /* What was received: what the kernel says and 'ahead' or, while there are
-     * 'progs', what their program counted and 'ahead'. */
-    const struct oxdp_progs *progs;
-    int ifindex;                        /* The last that was counted. */
-    struct received ahead;              /* Modulo 2**64. */
-    int peer_ifindex, peer_nsid;        /* Of 'ifindex', as in struct
-                                         * oxdp_device. */
-};
 
 #define POLICING_WARNING                                                    \
     "ingress_policing_rate and ingress_policing_kpkts_rate have no effect "  \
@@ -61,22 +27,6 @@ struct netdev_xdp {
 /* Open vSwitch's class with some members replaced.  The rest, among it 'run'
  * by which lib/netdev-linux.c knows its own, stays. */
 static struct netdev_class netdev_xdp_class;
-
-/* Tells when devices begin or stop to take redirected frames.  Made for the
- * first device; of the main thread. */
-static struct oxdp_redirect_watch *watch;
-
-/* Devices whose link is polled (other_config:bond-detect-mode=miimon). */
-static atomic_count n_polled = ATOMIC_COUNT_INIT(0);
-
-static void watch_redirects(void);
-
-static struct netdev_xdp *
-netdev_xdp_cast(const struct netdev *netdev)
-{
-    ovs_assert(dpif_xdp_netdev_is(netdev));
-    return CONTAINER_OF(netdev, struct netdev_xdp, up.up);
-}
 
 bool
 dpif_xdp_netdev_is(const struct netdev *netdev)
@@ -249,7 +199,7 @@ dpif_xdp_netdev_count_start(struct netdev *netdev_,
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     struct received kernel, program;
 
-    watch_redirects();
+    netdev_xdp_watch_redirects();
     ovs_mutex_lock(&netdev->mutex);
     netdev->peer_ifindex = device->peer_ifindex;
     netdev->peer_nsid = device->peer_nsid;
@@ -321,9 +271,7 @@ netdev_xdp_dealloc(struct netdev *netdev_)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
-    if (netdev->polled) {
-        atomic_count_dec(&n_polled);
-    }
+    netdev_xdp_set_polled(netdev, false);
     free(netdev->obj);
     free(netdev->mode_in_use);
     free(netdev->hook_in_use);
@@ -559,155 +507,6 @@ netdev_xdp_set_policing(struct netdev *netdev_, uint32_t kbits_rate,
         netdev_change_seq_changed(netdev_);
     }
     return policed ? EOPNOTSUPP : 0;
-}
-
-static int
-netdev_xdp_set_miimon_interval(struct netdev *netdev_, long long int interval)
-{
-    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
-    bool polled = interval > 0;
-
-    ovs_mutex_lock(&netdev->mutex);
-    if (polled && !netdev->polled) {
-        atomic_count_inc(&n_polled);
-    } else if (!polled && netdev->polled) {
-        atomic_count_dec(&n_polled);
-    }
-    netdev->polled = polled;
-    ovs_mutex_unlock(&netdev->mutex);
-    return netdev_linux_class.set_miimon_interval(netdev_, interval);
-}
-
-/* Polls the link of 'netdev' if that is due, and wakes up for the next. */
-static void
-poll_link(struct netdev_linux *netdev)
-{
-    ovs_mutex_lock(&netdev->mutex);
-    if (netdev->miimon_interval > 0) {
-        if (timer_expired(&netdev->miimon_timer)) {
-            bool up = dpif_xdp_link_is_up(netdev_get_name(&netdev->up));
-
-            if (netdev->miimon != up) {
-                netdev->miimon = up;
-                netdev_change_seq_changed(&netdev->up);
-            }
-            timer_set_duration(&netdev->miimon_timer,
-                               netdev->miimon_interval);
-        }
-        timer_wait(&netdev->miimon_timer);
-    }
-    ovs_mutex_unlock(&netdev->mutex);
-}
-
-static void
-watch_redirects(void)
-{
-    static struct ovsthread_once once = OVSTHREAD_ONCE_INITIALIZER;
-
-    if (ovsthread_once_start(&once)) {
-        int error = -oxdp_redirect_watch_open(&watch);
-
-        if (error) {
-            VLOG_INFO("cannot hear when devices stop to take redirected "
-                      "frames (%s)", ovs_strerror(error));
-        }
-        ovsthread_once_done(&once);
-    }
-}
-
-/* What was heard at once. */
-#define MAX_CHANGES 32
-struct changes {
-    struct oxdp_redirect_change list[MAX_CHANGES];
-    size_t n;                           /* Beyond MAX_CHANGES: anybody's. */
-};
-
-static void
-add_change(const struct oxdp_redirect_change *change, void *changes_)
-{
-    struct changes *changes = changes_;
-
-    for (size_t i = 0; i < MIN(changes->n, MAX_CHANGES); i++) {
-        if (!memcmp(&changes->list[i], change, sizeof *change)) {
-            return;
-        }
-    }
-    if (changes->n < MAX_CHANGES) {
-        changes->list[changes->n] = *change;
-    }
-    changes->n++;
-}
-
-static bool
-is_changed(const struct changes *changes, const struct netdev_xdp *netdev)
-{
-    for (size_t i = 0; i < MIN(changes->n, MAX_CHANGES); i++) {
-        const struct oxdp_redirect_change *change = &changes->list[i];
-
-        if (change->ifindex ? change->ifindex == netdev->ifindex
-            : change->peer_ifindex
-            ? (change->peer_ifindex == netdev->peer_ifindex
-               && change->peer_nsid == netdev->peer_nsid)
-            : true) {
-            return true;
-        }
-    }
-    return changes->n > MAX_CHANGES;
-}
-
-/* Makes the datapath look again at devices that may have begun or stopped to
- * take redirected frames. */
-static void
-follow_redirects(const struct netdev_class *class)
-{
-    struct changes changes = { .n = 0 };
-
-    oxdp_redirect_watch_run(watch, add_change, &changes);
-    if (changes.n) {
-        struct shash devices = SHASH_INITIALIZER(&devices);
-        struct shash_node *node;
-
-        netdev_get_devices(class, &devices);
-        SHASH_FOR_EACH (node, &devices) {
-            struct netdev_xdp *netdev = netdev_xdp_cast(node->data);
-            bool changed;
-
-            ovs_mutex_lock(&netdev->mutex);
-            changed = is_changed(&changes, netdev);
-            ovs_mutex_unlock(&netdev->mutex);
-            if (changed) {
-                netdev_change_seq_changed(&netdev->up.up);
-                poll_immediate_wake();
-            }
-            netdev_close(&netdev->up.up);
-        }
-        shash_destroy(&devices);
-    }
-    poll_fd_wait(oxdp_redirect_watch_fd(watch), POLLIN);
-}
-
-/* lib/netdev-linux.c polls the links of its own classes only, in 'run', which
- * cannot be replaced.  Thus what is due is done here, before waiting. */
-static void
-netdev_xdp_wait(const struct netdev_class *class)
-{
-    netdev_linux_class.wait(class);
-    if (watch) {
-        follow_redirects(class);
-    }
-    if (atomic_count_get(&n_polled)) {
-        struct shash devices = SHASH_INITIALIZER(&devices);
-        struct shash_node *node;
-
-        netdev_get_devices(class, &devices);
-        SHASH_FOR_EACH (node, &devices) {
-            struct netdev *netdev = node->data;
-
-            poll_link(netdev_linux_cast(netdev));
-            netdev_close(netdev);
-        }
-        shash_destroy(&devices);
-    }
 }
 
 void
