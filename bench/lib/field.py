@@ -12,7 +12,7 @@ CASE_ORDER = ["forward", "plain", "rfc2544", "match", "megaflows", "set_fields",
               "normal", "latency", "upcalls", "tcp", "udp", "tcp_rr", "host", "offload", "ebpf", "gre", "rxdrop",
               "l2fwd", "veth_xdp", "chain", "cpu_cost", "pvp", "pcp", "microflows", "megaflow_scale", "masks", "storm",
               "cores", "churn", "flow_api", "flows", "idle", "program"]
-PEER_ORDER = ["alone", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-tcx", "ours-engine",
+PEER_ORDER = ["alone", "direct", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-tcx", "ours-engine",
               "ours-engine-free", "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
 QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "ours-tcx", "stock-afxdp", "dpdk-afxdp",
                "bridge"]

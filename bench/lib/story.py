@@ -88,7 +88,7 @@ def _about_ours(results, case, row, ours):
         times, peer = min(rivals)
         parts.append(f"{summary.number(times)} times as good as the best other switch "
                      f"({results['peers'][peer]['title']})")
-    for peer in "ceiling", "l2-xdp", "minimal":
+    for peer in "ceiling", "l2-xdp", "minimal", "direct":
         share = better(results, case, ours, row, peer)
         if share and about["better"] == "more":
             parts.append(f"{share[1]:.0%} of the {results['peers'][peer]['title']}")

@@ -8,7 +8,8 @@ class Peer(kernel.KernelPeer):
     name = "l2-xdp"
     title = "bare XDP L2 forwarder"
     role = "baseline"
-    rules = frozenset({"l2", "normal"})
+    rules = frozenset({"output", "l2", "normal"})
+    only = frozenset({"forward", "plain", "rfc2544", "normal", "cpu_cost"})
     offloads = False                        # XDP leaves checksums as it finds them.
 
     def start(self, w, ports, _rule):

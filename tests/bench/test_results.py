@@ -116,9 +116,24 @@ def test_behind_does_not_name_who_lost_packets(results):
 
 
 def test_shares(results):
-    (name, wanted, share, cost, plain), = targets.shares(results)
-    assert (wanted, plain) == ("0.97", "-") and share.startswith("0.78") and cost.startswith("32")
+    (name, wanted, share, cost, plain, least), = targets.shares(results)
+    assert (wanted, plain, least) == ("0.97", "-", "-") and share.startswith("0.78") and cost.startswith("32")
     assert "Forwarding" in name
+
+
+def test_baselines_stand_beside_what_was_wanted(results):
+    """The share of the least that looks anything up, and what there is without a switch."""
+    results["samples"] += [{"case": "forward", "peer": "l2-xdp", "round": i, "row": "1", "value": rate}
+                           for i, rate in enumerate(RATES["ceiling"])]
+    assert next(targets.shares(results))[-1] == "1.00 [1.00 1.00]"
+
+    tcp = field.cases()["tcp"]
+    results["cases"]["tcp"] = {"title": tcp.TITLE, "rows": tcp.ROWS}
+    results["samples"] += [{"case": "tcp", "peer": peer, "round": 0, "row": "rate", "value": rate}
+                           for peer, rate in (("bridge", 2e9), ("ours", 2.1e9), ("direct", 2.3e9))]
+    tables = {title: lines for title, _, lines in targets.all_tables(results)}
+    head, line = next(lines for title, lines in tables.items() if "Linux bridge" in title)
+    assert head[-1] == "without a switch" and line[-2:] == ["no", "1.15 [1.15 1.15]"]
 
 
 @pytest.mark.parametrize("drawing", [True, False])
