@@ -114,6 +114,28 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
                         | (flags & DP_CSUM_UDP ? BPF_F_MARK_MANGLED_0 : 0));
 }
 
+/* Programs are not told, but bpf_l4_csum_replace() knows: it changes the field for what changed elsewhere in the packet
+ * unless a device will sum that up.  Any two bytes will do for a field; they are put back.  It cannot fail: the head of
+ * the packet is ours to write to, or programs could not have come here. */
+DP_INLINE int dp_csum_left(struct dp_ctx *ctx)
+{
+    __u8 *probe = dp_at(ctx, 0, 2);
+    __u16 before, after;
+
+    if (!probe) {
+        return 0;
+    }
+    before = dp_load16(probe);
+    bpf_l4_csum_replace(ctx, 0, 0, 1, 0);
+    probe = dp_at(ctx, 0, 2);
+    if (!probe) {
+        return 0;
+    }
+    after = dp_load16(probe);
+    dp_store16(probe, before);
+    return before == after;
+}
+
 /* When addresses change, bpf_l4_csum_replace() takes for granted that a checksum of the network header makes up for
  * them.  IPv6 has none: dp_set_ip6_address() calls both, which is right whether there is a transport checksum or
  * not. */

@@ -13,12 +13,19 @@
  *
  * The tag stands there if it stood beside the packet: the pair's device puts it into the frame. */
 
-/* Labels and truncation would spoil what is segmented later, SCTP's checksum and neighbour options may be anyone's
- * guess until then, meters are the engine's. */
+/* What cannot be done to a packet whose segments and checksum are to be made later, as those of sockets are, is left to
+ * the engine for all packets: with some here and some there, a connection's would arrive out of order.
+ *
+ *   PUSH_MPLS, POP_MPLS  To segment behind labels the kernel must know where the network layer begins and which it is
+ *                        (skb->inner_network_header, inner_protocol), and a device that knows only IP's checksums must
+ *                        be kept from computing them (skb->protocol).  No helper sets these: bpf_skb_adjust_room()
+ *                        makes room, with a note only of tunnels in IP.
+ *   TRUNC                bpf_skb_change_tail() cuts the packet, not each of its segments, and forgets that there are
+ *                        to be any; a checksum completed afterwards misses what was cut off; and what is cut for one
+ *                        output is gone for the next. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
-#define DP_OPS_HERE (DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(SET_MPLS)  \
-                                               | OP_BIT(SET_SCTP) | OP_BIT(SET_ND_EXT)                  \
-                                               | OP_BIT(TRUNC)) | DP_CAPABILITY_COPIES)
+#define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)))  \
+                     | DP_CAPABILITY_COPIES)
 
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"

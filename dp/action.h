@@ -34,6 +34,9 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
     if (growth && !dp_can_grow(ctx, growth)) {
         return DP_EXECUTE_BEYOND;
     }
+    if (op->codes >> DP_OP_SET_ND_EXT & 1 && dp_pull(ctx)) {
+        return DP_EXECUTE_BEYOND;       /* It sums up more than parsing looked at. */
+    }
     for (__u32 i = 0; i < DP_MAX_OPS && i < n; i++) {
         op = dp_ops_at(ctx, first + i);
         if (op && dp_execute_op(ctx, frame, key, op)) {

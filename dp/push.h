@@ -125,7 +125,11 @@ DP_INLINE void dp_set_mpls(struct dp_ctx *ctx, const struct dp_frame *frame, con
     __u8 *label = dp_at(ctx, frame->l2_5 & DP_OFS_MASK, DP_MPLS_LEN);
 
     if (label) {
-        dp_store32(label, dp_masked32(dp_load32(label), op->u.mpls.lse, op->u.mpls.mask));
+        __u32 old = dp_load32(label);
+        __u32 new = dp_masked32(old, op->u.mpls.lse, op->u.mpls.mask);
+
+        dp_store32(label, new);
+        dp_csum_packet(ctx, dp_csum_change32(old, new));
     }
 }
 

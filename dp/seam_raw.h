@@ -71,6 +71,9 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
     }
 }
 
+/* Whether that checksum is left to a device (CHECKSUM_PARTIAL), which then sums up what it finds. */
+DP_INLINE int dp_csum_left(struct dp_ctx *ctx) { return 0; }
+
 /* Tells whoever keeps a sum over the whole packet beside it that bytes changed that no checksum in it makes up for. */
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes) { }
 

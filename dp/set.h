@@ -206,17 +206,18 @@ DP_INLINE void dp_set_sctp(struct dp_ctx *ctx, const struct dp_frame *frame, con
 
     if (sctp) {
         __u32 old = dp_load32(sctp);
-
-        dp_set_ports(sctp, op);
-
+        __u64 changes = dp_set_ports(sctp, op);
         __u32 change = old ^ dp_load32(sctp);
 
-        if (change) {
+        if (change && !dp_csum_left(ctx)) {
             __u32 crc_change = dp_crc32c_change(dp_le32(change), frame->l4_len - 4);
 
             sctp = dp_l4(ctx, frame, DP_SCTP_LEN);
             if (sctp) {
-                dp_store32(sctp + 8, dp_load32(sctp + 8) ^ dp_le32(crc_change));
+                __u32 crc = dp_load32(sctp + 8);
+
+                dp_store32(sctp + 8, crc ^ dp_le32(crc_change));
+                dp_csum_packet(ctx, changes + dp_csum_change32(crc, crc ^ dp_le32(crc_change)));
             }
         }
     }
@@ -290,19 +291,35 @@ DP_INLINE void dp_set_nd(struct dp_ctx *ctx, const struct dp_frame *frame, const
 /* Open vSwitch computes this checksum anew, from the headers that are there (RFC 8200 section 8.1). */
 DP_INLINE void dp_set_nd_ext(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_op *op)
 {
-    __u8 *ip = dp_l3(ctx, frame, DP_IP6_LEN);
-    __u8 *nd = dp_l4(ctx, frame, DP_ND_LEN + 1);
+    __u8 *nd = dp_l4(ctx, frame, DP_ND_LEN + 2);
+    __u64 changes = 0;
     __u64 sum = 0;
+    __u16 old_csum;
 
-    if (!ip || !nd) {
+    if (!nd) {
         return;
     }
     if (op->u.nd_ext.set_reserved) {
+        changes += dp_csum_change32(dp_load32(nd + 4), op->u.nd_ext.reserved);
         dp_store32(nd + 4, op->u.nd_ext.reserved);
     }
     if (op->u.nd_ext.set_type) {
+        __u16 old = dp_load16(nd + DP_ND_LEN);
+
         nd[DP_ND_LEN] = op->u.nd_ext.type;
+        changes += dp_csum_change16(old, dp_load16(nd + DP_ND_LEN));
     }
+    if (dp_csum_left(ctx)) {
+        return;
+    }
+
+    __u8 *ip = dp_l3(ctx, frame, DP_IP6_LEN);
+
+    nd = dp_l4(ctx, frame, DP_ND_LEN);
+    if (!ip || !nd) {
+        return;
+    }
+    old_csum = dp_load16(nd + 2);
     dp_store16(nd + 2, 0);
 
     for (int i = 8; i < DP_IP6_LEN; i += 4) {
@@ -333,7 +350,10 @@ DP_INLINE void dp_set_nd_ext(struct dp_ctx *ctx, const struct dp_frame *frame, c
     }
     nd = dp_l4(ctx, frame, DP_ND_LEN);
     if (nd) {
-        dp_store16(nd + 2, ~dp_csum_fold(sum));
+        __u16 csum = ~dp_csum_fold(sum);
+
+        dp_store16(nd + 2, csum);
+        dp_csum_packet(ctx, changes + dp_csum_change16(old_csum, csum));
     }
 }
 

@@ -15,6 +15,7 @@ SOURCE, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02"
 SOURCE_BYTES = bytes.fromhex(SOURCE.replace(":", ""))
 IP4 = "eth_type(0x0800),ipv4(frag=no)"
 IP6 = "eth_type(0x86dd),ipv6(frag=no)"
+ND = "eth_type(0x86dd),ipv6(proto=58,frag=no),icmpv6(type=135,code=0)"
 IP4_UDP = "eth_type(0x0800),ipv4(proto=17,frag=no),udp()"
 
 
@@ -24,7 +25,8 @@ class Row:
     frame: bytes
     flows: list             # (key without in_port and eth, actions): the first, and what it recirculates to.
     output: dict            # {port name: bytes}; empty: dropped.
-    xdp: bool = True        # Whether programs execute it, or hand it over.
+    xdp: bool = True        # Whether programs at XDP execute it, or hand it over.
+    tcx: bool = True        # Likewise at tcx.
 
 
 def ether(payload, **fields):
@@ -44,6 +46,14 @@ def udp6(ip=None, **fields):
             / UDP(**{"sport": 1000, "dport": 2000, **fields}) / (b"z" * 21))
 
 
+def sctp4(**fields):
+    return IP(src="10.0.0.1", dst="10.0.0.2") / SCTP(**{"sport": 7, "dport": 8, **fields}) / (b"c" * 17)
+
+
+def solicitation(target="fc00::9", mac=SOURCE, res=0, type=1):
+    return ICMPv6ND_NS(tgt=target, res=res) / ICMPv6NDOptSrcLLAddr(lladdr=mac, type=type)
+
+
 def row(name, before, flow, actions, after=None, port="green", **how):
     """A frame that one flow sends to one port, or drops if 'after' is None."""
     before = bytes(before)
@@ -60,7 +70,7 @@ def same(name, frame, flow, **how):
 
 def table():
     plain = ether(udp4())
-    nd = ICMPv6ND_NS(tgt="fc00::9") / ICMPv6NDOptSrcLLAddr(lladdr="02:00:00:00:00:01")
+    nd = solicitation()
     ns = IPv6(src="fc00::1", dst="ff02::1:ff00:9", hlim=255)
     return [
         same("udp", plain, IP4_UDP),
@@ -109,6 +119,13 @@ def table():
              "eth_type(0x0806),arp()",
              "set(arp(op=2/0xffff,sip=10.9.9.9/255.255.255.255))",
              ether(ARP(op=2, hwsrc="02:00:00:00:00:01", psrc="10.9.9.9", pdst="10.0.0.2"))),
+        edit("set SCTP ports", ether(sctp4()), "eth_type(0x0800),ipv4(proto=132,frag=no),sctp()", "set(sctp(src=1,dst=65535))",
+             ether(sctp4(sport=1, dport=65535))),
+        edit("set neighbour discovery target", ether(ns / nd), f"{ND},nd()", "set(nd(target=fc00::8,sll=02:aa:aa:aa:aa:aa))",
+             ether(ns / solicitation("fc00::8", "02:aa:aa:aa:aa:aa"))),
+        edit("set neighbour discovery flags", ether(ns / nd), f"{ND},nd()",
+             "set(nd_ext(nd_reserved=0x60000000,nd_options_type=2))",
+             ether(ns / solicitation(res=0x60000000, type=2))),
         edit("push a tag", plain, IP4, "push_vlan(vid=10,pcp=5)", ether(Dot1Q(vlan=10, prio=5) / udp4())),
         edit("push a service tag", ether(Dot1Q(vlan=7) / udp4()),
              "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))",
@@ -116,7 +133,10 @@ def table():
         edit("pop a tag", ether(Dot1Q(vlan=7) / udp4()),
              "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))",
              "pop_vlan", plain),
-        edit("truncate", ether(udp4(b"t" * 200)), IP4, "trunc(100)", bytes(ether(udp4(b"t" * 200)))[:100]),
+        edit("set a label", ether(MPLS(label=77, ttl=9, s=1) / udp4()), "eth_type(0x8847),mpls(label=77,tc=0,ttl=9,bos=1)",
+             "set(mpls(label=78,tc=5,ttl=8,bos=1))", ether(MPLS(label=78, cos=5, ttl=8, s=1) / udp4())),
+        edit("truncate", ether(udp4(b"t" * 200)), IP4, "trunc(100)", bytes(ether(udp4(b"t" * 200)))[:100],
+             tcx=False),
         Row("recirculate", bytes(plain),
             [(f"recirc_id(0),{IP4}", "set(ipv4(ttl=63)),recirc(7001)"),
              ("recirc_id(7001),eth_type(0x0800),ipv4(ttl=63,frag=no)", "push_vlan(vid=9,pcp=0),{green}")],
@@ -128,7 +148,7 @@ def table():
         Row("between outputs", bytes(plain), [(IP4, "{green},set(ipv4(ttl=5)),{blue}")],
             {"green": bytes(plain), "blue": bytes(ether(_ip(udp4(), ttl=5)))}, xdp=False),
         Row("clone", bytes(plain), [(IP4, "clone(push_vlan(vid=3,pcp=0),{green}),{blue}")],
-            {"green": bytes(ether(Dot1Q(vlan=3) / udp4())), "blue": bytes(plain)}, xdp=False),
+            {"green": bytes(ether(Dot1Q(vlan=3) / udp4())), "blue": bytes(plain)}, xdp=False, tcx=False),
     ]
 
 

@@ -31,7 +31,7 @@ PROGRAM = switches.BUILD / "tests/bpf_pipeline/pipeline.bpf.o"
 # Name, other_config, what dpctl calls the tier, whether it claims a row.
 SWITCHES = (
     ("xdp", {}, "xdp", lambda row: row.xdp),
-    ("tcx", {"xdp-hook": "tcx"}, "tcx", lambda row: row.xdp and "trunc" not in "".join(map(str, row.flows))),
+    ("tcx", {"xdp-hook": "tcx"}, "tcx", lambda row: row.tcx),
     ("both", {"xdp-hook": "both"}, "xdp", lambda row: row.xdp),
     ("engine", {"xdp-offload": "false"}, "ovs", lambda row: True),
 )
