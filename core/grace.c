@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/grace.h"
 
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include "bpf/grace.skel.h"
 
 /* As many CPUs as Linux can be built for. */
 #define MAX_CPUS 8192
@@ -21,12 +27,15 @@ struct cpus {
 };
 
 static bool threads_exclude_programs(void);
-static int visit_cpus(void);
+static int interrupt_cpus(struct cpus *);
+static int visit_cpus(const struct cpus *);
 static int read_online(struct cpus *);
 
 void oxdp_grace(void *aux)
 {
-    if (!threads_exclude_programs() || visit_cpus()) {
+    struct cpus unsure;
+
+    if (!threads_exclude_programs() || interrupt_cpus(&unsure) || visit_cpus(&unsure)) {
         oxdp_grace_rcu(aux);
     }
 }
@@ -54,20 +63,55 @@ static bool threads_exclude_programs(void)
     return answer == 1;
 }
 
-/* Lets the calling thread run on each CPU that is online.  0, or negative errno.  A CPU that comes online meanwhile
- * has not run a program that began before. */
-static int visit_cpus(void)
+static int interrupter;     /* File descriptor of bpf/grace.bpf.c, open until the process ends; or negative errno. */
+
+static void load_interrupter(void)
+{
+    struct grace_bpf *skel = grace_bpf__open_and_load();
+    int fd = skel ? fcntl(bpf_program__fd(skel->progs.interrupts_no_program), F_DUPFD_CLOEXEC, 0) : -1;
+
+    interrupter = fd < 0 ? -errno : fd;
+    grace_bpf__destroy(skel);
+}
+
+/* Interrupts each CPU that is online, but leaves those on which that interrupts a program, or may, to '*ret_unsure'.
+ * 0, or negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
+static int interrupt_cpus(struct cpus *ret_unsure)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int n = libbpf_num_possible_cpus();
+    int here = sched_getcpu();      /* Where this thread runs, no program does. */
+
+    pthread_once(&once, load_interrupter);
+    if (interrupter < 0 || n < 0) {
+        return read_online(ret_unsure);
+    }
+    memset(ret_unsure, 0, sizeof *ret_unsure);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (int cpu = 0; cpu < n && cpu < MAX_CPUS; cpu++) {
+        LIBBPF_OPTS(bpf_test_run_opts, opts, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+
+        if (cpu != here && bpf_prog_test_run_opts(interrupter, &opts) != -ENXIO && !opts.retval) {
+            CPU_SET_S(cpu, SET_SIZE, (cpu_set_t *) ret_unsure->set);
+            ret_unsure->n = cpu + 1;
+        }
+    }
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return 0;
+}
+
+/* Lets the calling thread run on each of 'cpus'.  0, or negative errno. */
+static int visit_cpus(const struct cpus *cpus)
 {
     struct sched_param urgent = { .sched_priority = 1 };
     struct sched_param before;
-    struct cpus online, own, one;
+    struct cpus own, one;
     int policy = sched_getscheduler(0);
-    int here = sched_getcpu();      /* Where this thread runs, no program does. */
     bool raised;
-    int error = read_online(&online);
+    int error = 0;
 
-    if (error) {
-        return error;
+    if (!cpus->n) {
+        return 0;
     }
     if (policy < 0 || sched_getparam(0, &before) || sched_getaffinity(0, SET_SIZE, (cpu_set_t *) own.set)) {
         return -errno;
@@ -77,8 +121,8 @@ static int visit_cpus(void)
     raised = policy == SCHED_OTHER && !sched_setscheduler(0, SCHED_FIFO, &urgent);
 
     memset(&one, 0, sizeof one);
-    for (int cpu = 0; cpu < online.n && !error; cpu++) {
-        if (cpu != here && CPU_ISSET_S(cpu, SET_SIZE, (cpu_set_t *) online.set)) {
+    for (int cpu = 0; cpu < cpus->n && !error; cpu++) {
+        if (CPU_ISSET_S(cpu, SET_SIZE, (const cpu_set_t *) cpus->set)) {
             CPU_SET_S(cpu, SET_SIZE, (cpu_set_t *) one.set);
             error = sched_setaffinity(0, SET_SIZE, (cpu_set_t *) one.set) ? -errno : 0;
             CPU_CLR_S(cpu, SET_SIZE, (cpu_set_t *) one.set);
@@ -91,7 +135,7 @@ static int visit_cpus(void)
     return error;
 }
 
-/* Parses lists like "0-3,8". */
+/* The CPUs that are online: parses lists like "0-3,8". */
 static int read_online(struct cpus *ret_cpus)
 {
     FILE *file = fopen("/sys/devices/system/cpu/online", "re");

@@ -23,17 +23,17 @@ CAUSES = {
     ("flow_api", "change"): (
         "the new actions are put in two tables, and compiled for the programs"),
     ("flow_api", "del"): (
-        "each flow leaves the tables of the programs as well as those of the engine; then the thread runs on "
-        "every CPU in turn, once for a batch, so that the last count has the packet that a program is just "
-        "handling (finish_task_switch in the profile)"),
+        "each flow leaves the tables of the programs as well as those of the engine; then the thread "
+        "interrupts every other CPU, once for a batch, so that the last count has the packet that a program is just "
+        "handling"),
     ("flow_api", "del-1"): (
-        "nearly all of it is going to every CPU, here for each flow. Revalidators delete in batches"),
+        "nearly all of it is interrupting every other CPU, here for each flow. Revalidators delete in batches"),
     ("flow_api", "dump"): (
         "a flow's counts are added up over the engine and every CPU that runs programs, which share no cache "
         "line; the stock datapath has one count"),
     ("flows", "del"): (
-        "as in \"Flow operations\": two tables to leave instead of one, and a visit to every CPU for each "
-        "batch"),
+        "as in \"Flow operations\": two tables to leave instead of one, and an interrupt of every other "
+        "CPU for each batch"),
     ("gre", None): (
         "tunnels run in the engine only, with the same code of Open vSwitch that the stock daemon runs, so "
         "that both are about even"),
