@@ -167,7 +167,7 @@ int oxdp_upcall(struct xdp_md *ctx)
     struct bpf_upcall_header header;
     __u32 head[4];
 
-    if (eth + ADDRESSES_LEN + DP_VLAN_LEN + sizeof header > end) {
+    if (eth + ADDRESSES_LEN + sizeof header > end) {
         return XDP_PASS;                /* Not ours: nobody listens at this device. */
     }
     __builtin_memcpy(head, eth, sizeof head);
@@ -175,6 +175,9 @@ int oxdp_upcall(struct xdp_md *ctx)
         __builtin_memcpy(&header, eth + ADDRESSES_LEN, sizeof header);
         eth += sizeof header;
     } else {
+        if (eth + ADDRESSES_LEN + DP_VLAN_LEN + sizeof header > end) {
+            return XDP_PASS;
+        }
         __builtin_memcpy(&header, eth + ADDRESSES_LEN + DP_VLAN_LEN, sizeof header);
         if (!DP_BE16_IS(header.eth_type, UPCALL_ETH_TYPE)) {
             return XDP_PASS;

@@ -32,6 +32,11 @@ class Wire:
         for frame in frames:
             self._socket.send(bytes(VNET_HDR.size) + bytes(frame))
 
+    def send_offloaded(self, frame, *, needs_checksum, start, offset, gso_type, gso_size, header_len):
+        """Sends a packet as a socket does that leaves its checksum, or its segmentation, to devices."""
+        self._socket.send(VNET_HDR.pack(VNET_HDR_F_NEEDS_CSUM if needs_checksum else 0, gso_type, header_len, gso_size,
+                                        start, offset) + frame)
+
     def receive(self, wanted=lambda frame: True, count=1, limit=20):
         """Waits for 'count' frames that are 'wanted' and returns them; fewer if 'limit' seconds pass.  Leaves out what
         GRO merged: no such frame was on the wire, and GRO merges only segments whose checksums it found valid."""
