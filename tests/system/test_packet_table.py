@@ -98,7 +98,7 @@ def test_on_the_wire(world, switch, host, tier, config, layer, claims):
     assert not wrong, f"{tier}:\n" + "\n".join(wrong)
 
 
-def lay_wires(world, switch):
+def lay_wires(world, switch, kind=wire.Wire):
     """Three ports without any traffic of their own, whose flows would be in the way; returns the far ends."""
     quiet = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
     lab.run(*quiet)
@@ -110,7 +110,7 @@ def lay_wires(world, switch):
         container.run(*quiet)
         lab.make_veth(f"to-{name}", container)
         switch.add_port(f"to-{name}")
-        ends[name] = world.enter_context(wire.Wire(container))
+        ends[name] = world.enter_context(kind(container))
     return ends
 
 

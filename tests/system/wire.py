@@ -18,6 +18,7 @@ class Wire:
     """One end of a wire: a packet socket on 'device' in 'namespace'."""
 
     def __init__(self, namespace, device="eth0"):
+        self.namespace = namespace
         with namespace.entered():
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -50,19 +51,23 @@ class Wire:
         return found
 
     def _receive(self):
-        data, ancillary, _, _ = self._socket.recvmsg(1 << 17, socket.CMSG_SPACE(AUXDATA.size))
-        flags, gso_type, *_ = VNET_HDR.unpack_from(data)
-        frame = data[VNET_HDR.size:]
+        (flags, gso_type, *_), tag, frame = self._read()
         if gso_type:
             self.merged += 1
             return None
         self.unfinished += flags & VNET_HDR_F_NEEDS_CSUM
-        for level, kind, data in ancillary:
+        return frame[:12] + tag + frame[12:]
+
+    def _read(self):
+        """The next packet: struct virtio_net_hdr, the VLAN tag beside the frame, the frame."""
+        data, ancillary, _, _ = self._socket.recvmsg(1 << 17, socket.CMSG_SPACE(AUXDATA.size))
+        tag = b""
+        for level, kind, auxiliary in ancillary:
             if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
-                status, _, _, _, _, tci, tpid = AUXDATA.unpack(data[:AUXDATA.size])
+                status, _, _, _, _, tci, tpid = AUXDATA.unpack(auxiliary[:AUXDATA.size])
                 if status & TP_STATUS_VLAN_VALID:
-                    frame = frame[:12] + struct.pack("!HH", tpid or 0x8100, tci) + frame[12:]
-        return frame
+                    tag = struct.pack("!HH", tpid or 0x8100, tci)
+        return VNET_HDR.unpack_from(data), tag, data[VNET_HDR.size:]
 
     def close(self):
         self._socket.close()
