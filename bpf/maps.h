@@ -10,6 +10,8 @@
  *                 for each receive queue.  Written by core/prog_port.c; the kernel removes a socket that closes.
  * outputs         DEVMAP, datapath port number to device.  Written by core/prog_port.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
+ * groups          ARRAY_OF_MAPS, group to a DEVMAP of the devices that DP_FATE_GROUP sends to, in any order, with gaps.
+ *                 Written by core/group.c.  Full: the engine runs the flow.
  * skb_outputs     ARRAY of ifindexes by datapath port number, 0 if free: where packets of the network stack go.
  *                 Written by core/tcx.c.
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/tcx.c.
@@ -44,6 +46,7 @@ struct bpf_settings {
 };
 
 #define BPF_MAX_UPCALL_QUEUES 8
+#define BPF_MAX_GROUPS 256
 
 /* Behind the Ethernet addresses of a packet that tcx sends up. */
 struct bpf_upcall_header {

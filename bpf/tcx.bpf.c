@@ -22,10 +22,12 @@
  *                        makes room, with a note only of tunnels in IP.
  *   TRUNC                bpf_skb_change_tail() cuts the packet, not each of its segments, and forgets that there are
  *                        to be any; a checksum completed afterwards misses what was cut off; and what is cut for one
- *                        output is gone for the next. */
+ *                        output is gone for the next.
+ *
+ * Groups are of frames (bpf/xdp.bpf.c): here several outputs are copies. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
-#define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)))  \
-                     | DP_CAPABILITY_COPIES)
+#define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)   \
+                                                | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
 
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"

@@ -23,8 +23,24 @@ struct {
     __type(value, __u32);
 } outputs SEC(".maps");
 
+/* A group's ports; core/group.c makes them. */
+struct group {
+    __uint(type, BPF_MAP_TYPE_DEVMAP);
+    __uint(max_entries, DP_MAX_GROUP);
+    __type(key, __u32);
+    __type(value, __u32);
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, BPF_MAX_GROUPS);
+    __type(key, __u32);
+    __array(values, struct group);
+} groups SEC(".maps");
+
 static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 length);
+static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                        __u32 length);
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
 
@@ -47,6 +63,8 @@ static __always_inline int datapath(struct xdp_md *ctx)
     switch (dp_pipeline(ctx, port->port_no, run)) {
     case DP_VERDICT_OUTPUT:
         return output(ctx, port, run, length);
+    case DP_VERDICT_GROUP:
+        return output_group(ctx, port, run, length);
     case DP_VERDICT_DROP:
         count_run(port->counter_slot, counter_of_drop(run), run, length);
         return XDP_DROP;
@@ -74,6 +92,19 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
     }
 
     int verdict = bpf_redirect_map(&outputs, run->port, XDP_DROP);
+
+    count_run(port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
+              length);
+    return verdict;
+}
+
+/* The kernel copies the frame for each port but the last, and skips those that do not take it. */
+static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                        __u32 length)
+{
+    __u32 index = run->port;
+    void *group = dp_omitted(ctx)->ops & DP_CAPABILITY_GROUPS ? 0 : bpf_map_lookup_elem(&groups, &index);
+    int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 
     count_run(port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
               length);

@@ -12,6 +12,7 @@
 
 static uint32_t parts_of_key(const union dp_key *key, const union dp_key *mask);
 static uint32_t parts_of_fate(enum dp_fate fate);
+static uint64_t ops_of_fate(enum dp_fate fate);
 
 struct oxdp_needs oxdp_needs_of_flow(const struct oxdp_flow *flow)
 {
@@ -20,6 +21,7 @@ struct oxdp_needs oxdp_needs_of_flow(const struct oxdp_flow *flow)
     for (uint32_t i = 0; i < flow->n_ops; i++) {
         needs.ops |= OP_BIT(flow->ops[i].code);
     }
+    needs.ops |= ops_of_fate(flow->fate);
     for (int i = 0; i < DP_KEY_WORDS; i++) {
         needs.words |= flow->mask->w[i] ? DP_WORD(i) : 0;
     }
@@ -48,6 +50,7 @@ struct oxdp_needs oxdp_needs_of_table(const struct oxdp_table *table)
         if (flow->n_ops && flow->ops < mem->n_ops) {
             needs.ops |= mem->ops[flow->ops].codes;
         }
+        needs.ops |= ops_of_fate(flow->fate);
     }
     oxdp_needs_close(&needs);
     return needs;
@@ -116,9 +119,14 @@ static uint32_t parts_of_fate(enum dp_fate fate)
     return fate == DP_FATE_RECIRC ? DP_PART(RECIRC) : 0;
 }
 
+static uint64_t ops_of_fate(enum dp_fate fate)
+{
+    return fate == DP_FATE_GROUP ? OP(GROUP) : 0;
+}
+
 void oxdp_needs_close(struct oxdp_needs *needs)
 {
-    if (needs->ops) {
+    if (needs->ops & ~OP(GROUP)) {
         needs->parts |= DP_PART_OPS;
     }
     if (needs->ops & (OP(SET_ND) | OP(SET_ND_EXT))) {

@@ -35,7 +35,7 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
                   err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
                   heard[0] ? "; libbpf says: " : "", heard);
     } else {
-        err = oxdp_special_start(progs)
+        err = oxdp_special_start(progs) || oxdp_groups_start(progs)
             ? oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs")
             : oxdp_programs_init(progs, ret_error);
     }
@@ -56,6 +56,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
         return;
     }
     oxdp_special_stop(progs);
+    oxdp_groups_stop(progs);
     for (uint32_t i = 0; progs->attachments && i < progs->max_ports; i++) {
         if (progs->attachments[i].ifindex) {
             oxdp_progs_detach(progs, progs->attachments[i].ifindex);

@@ -77,6 +77,9 @@ int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifinde
         err = bpf_map_delete_elem(fd, &port_no);
         err = err == -ENOENT ? 0 : err;
     }
+    if (!err) {
+        err = oxdp_groups_set_output(progs, port_no, ifindex);
+    }
     progs->can_output[port_no] = ifindex && !err;
     return err;
 }

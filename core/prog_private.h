@@ -84,6 +84,7 @@ struct oxdp_progs {
     uint32_t *direct;                   /* The ifindex in each of them, 0 if none. */
     uint32_t max_ports;
     struct oxdp_attachment *attachments;    /* 'max_ports'; the counter slot is the index + 1. */
+    struct oxdp_groups *groups;         /* core/group.c. */
     uint32_t max_sockets;
     bool *socket_used;                  /* 'max_sockets'. */
     bool *can_output;                   /* 'max_ports'. */
@@ -151,6 +152,12 @@ int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
 /* Detaches what is pinned as 'hook'-ifindex and open as 'fd'.  Nothing if that is negative. */
 void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
+
+/* Starts and stops core/group.c; tells it that programs can send to port 'port_no' through device 'ifindex', or not
+ * with 0.  0 or a negative errno. */
+int oxdp_groups_start(struct oxdp_progs *progs);
+void oxdp_groups_stop(struct oxdp_progs *progs);
+int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 
 /* Adds what counter slot 'slot' has counted on all processors to 'sum'; clears it for a new port. */
 int oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS]);

@@ -7,6 +7,7 @@
  *
  *     switch (dp_pipeline(ctx, port_no, &run)) {
  *     case DP_VERDICT_OUTPUT: send to run.port (after dp_cut_tail(ctx, run.frame.cut));
+ *     case DP_VERDICT_GROUP:  send to all ports of group run.port;
  *     case DP_VERDICT_DROP:   drop;
  *     case DP_VERDICT_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
  *     case DP_VERDICT_UP:     hand over, with run.reason, run.flow, run.generation and run.key's metadata;
@@ -25,6 +26,7 @@
 
 enum dp_verdict {
     DP_VERDICT_OUTPUT,
+    DP_VERDICT_GROUP,
     DP_VERDICT_DROP,
     DP_VERDICT_SKB,
     DP_VERDICT_UP,
@@ -34,7 +36,7 @@ struct dp_run {
     union dp_key key;           /* Of the last pass. */
     struct dp_frame frame;
     __u32 local_stack;          /* Set by the caller: checksums may be pending (dp/pending.h).  0 after a pass. */
-    __u32 port;                 /* DP_VERDICT_OUTPUT: datapath port. */
+    __u32 port;                 /* DP_VERDICT_OUTPUT: datapath port.  DP_VERDICT_GROUP: group. */
     __u32 flow;                 /* DP_VERDICT_UP: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
     __u32 reason;               /* DP_VERDICT_UP: enum dp_reason.  DP_VERDICT_DROP: DP_REASON_NONE if a meter did. */
@@ -76,6 +78,8 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     switch (fate) {
     case DP_FATE_OUTPUT:
         return DP_VERDICT_OUTPUT;
+    case DP_FATE_GROUP:
+        return DP_VERDICT_GROUP;
     case DP_FATE_DROP:
         return DP_VERDICT_DROP;
     case DP_FATE_ENGINE:
@@ -165,7 +169,8 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
     if (DP_TAKES_SKBS) {
         fate &= ~DP_FATE_SKB;
     }
-    if (fate >= DP_FATE_ENGINE || (omitted & DP_PART(RECIRC) && fate == DP_FATE_RECIRC)) {
+    if (fate >= DP_FATE_ENGINE || (omitted & DP_PART(RECIRC) && fate == DP_FATE_RECIRC)
+        || (dp_omitted(ctx)->ops & DP_CAPABILITY_GROUPS && fate == DP_FATE_GROUP)) {
         return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
 

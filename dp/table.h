@@ -26,7 +26,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 4
+#define DP_TABLE_VERSION 5
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -73,6 +73,7 @@ enum dp_fate {
     DP_FATE_DROP,
     DP_FATE_OUTPUT,             /* To datapath port 'arg'. */
     DP_FATE_RECIRC,             /* Looked up again with recirc_id 'arg'. */
+    DP_FATE_GROUP,              /* To all ports of group 'arg' (bpf/maps.h). */
     DP_FATE_ENGINE,             /* The engine executes the flow: nothing is done here. */
     DP_FATE_SKB = 0x80,         /* Added to one of the others: that is for tcx, and XDP leaves the packet to it. */
 };
@@ -108,6 +109,7 @@ struct dp_cache {
 };
 
 #define DP_MAX_COPIES 13        /* Sent by one operation. */
+#define DP_MAX_GROUP 64         /* Ports of a group. */
 
 struct dp_op {
     __u8 code;                  /* enum dp_op_code. */

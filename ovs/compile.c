@@ -33,6 +33,7 @@ struct program {
 };
 
 static void output_copy(struct program *);
+static void output_to_group(struct program *);
 static void leave(struct program *, enum dp_fate, uint32_t arg);
 static void compile_action(struct program *, const struct nlattr *);
 static void compile_set(struct program *, const struct nlattr *key,
@@ -65,6 +66,7 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
     out->fate = DP_FATE_DROP;
     out->arg = 0;
     out->n_ops = 0;
+    out->n_outputs = 0;
     NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
         if (p.left) {
             p.reason = DPIF_XDP_COMPILE_ORDER;
@@ -75,8 +77,14 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
             break;
         }
         compile_action(&p, a);
+        if (out->n_outputs && !p.outputs) {
+            p.reason = DPIF_XDP_COMPILE_ORDER;
+        }
     }
-    if (p.outputs) {
+    if (p.outputs && out->n_outputs) {
+        output_to_group(&p);
+        leave(&p, DP_FATE_GROUP, 0);
+    } else if (p.outputs) {
         leave(&p, DP_FATE_OUTPUT, p.output);
     }
     if (p.reason) {
@@ -137,6 +145,10 @@ output_copy(struct program *p)
 {
     union dp_op_arg *arg;
 
+    if (p->caps->ops & DP_CAPABILITY_GROUPS) {
+        output_to_group(p);
+        return;
+    }
     p->outputs = false;
     if (!(p->caps->ops & DP_CAPABILITY_COPIES)) {
         p->reason = DPIF_XDP_COMPILE_ORDER;
@@ -146,6 +158,28 @@ output_copy(struct program *p)
            && p->last->u.output.n < DP_MAX_COPIES
            ? &p->last->u : append(p, DP_OP_OUTPUT));
     arg->output.port[arg->output.n++] = p->output;
+}
+
+/* Adds the port to those that get the frame as it is at last, each once. */
+static void
+output_to_group(struct program *p)
+{
+    struct dpif_xdp_compiled *out = p->out;
+
+    p->outputs = false;
+    for (uint32_t i = 0; i < out->n_outputs; i++) {
+        if (out->outputs[i] == p->output) {
+            p->reason = DPIF_XDP_COMPILE_ORDER;
+        }
+    }
+    if (p->trunc) {
+        p->reason = DPIF_XDP_COMPILE_ACTION;
+    } else if (out->n_outputs == DP_MAX_GROUP) {
+        p->reason = DPIF_XDP_COMPILE_TOO_LONG;
+    }
+    if (!p->reason) {
+        out->outputs[out->n_outputs++] = p->output;
+    }
 }
 
 static void

@@ -5,6 +5,7 @@
 
 #include "compile.h"
 #include "core/grace.h"
+#include "core/group.h"
 #include "core/prog.h"
 #include "core/table.h"
 #include "core/tcx.h"
@@ -120,6 +121,11 @@ can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
             }
         }
     }
+    for (uint32_t i = 0; i < compiled->n_outputs; i++) {
+        if (!oxdp_progs_can_output(fp->progs, compiled->outputs[i])) {
+            return false;
+        }
+    }
     return (compiled->fate != DP_FATE_OUTPUT
             || (on_tcx ? oxdp_tcx_can_output(fp->progs, compiled->arg)
                 : oxdp_progs_can_output(fp->progs, compiled->arg)));
@@ -149,6 +155,9 @@ entry_outputs_to(const struct dpif_xdp_fastpath *fp, uint32_t index,
     const struct dp_tables *tables = oxdp_table_memory(fp->table);
     const struct dp_flow *entry = &tables->flows[index];
 
+    if (entry->fate == DP_FATE_GROUP) {
+        return oxdp_groups_has(fp->progs, entry->arg, port_no);
+    }
     for (uint32_t i = 0; i < entry->n_ops; i++) {
         const struct dp_op *op = &tables->ops[entry->ops + i];
 
@@ -163,7 +172,8 @@ entry_outputs_to(const struct dpif_xdp_fastpath *fp, uint32_t index,
             && entry->arg == port_no);
 }
 
-/* Compiles a flow for one hook, for the engine if that cannot run it. */
+/* Compiles a flow for one hook, for the engine if that cannot run it.  The
+ * group that a flow sends to is its own. */
 static enum dpif_xdp_fastpath_reason
 compile(const struct dpif_xdp_dp *dp, bool on_tcx, const struct match *match,
         const struct nlattr *actions, size_t actions_len,
@@ -182,6 +192,11 @@ compile(const struct dpif_xdp_dp *dp, bool on_tcx, const struct match *match,
         reason = REASON_PORT;
     } else if (!reason && !shares_meters(dp, compiled)) {
         reason = REASON_METER;
+    }
+    if (!reason && compiled->fate == DP_FATE_GROUP
+        && oxdp_groups_get(fp->progs, compiled->outputs, compiled->n_outputs,
+                           &compiled->arg)) {
+        reason = REASON_GROUP;
     }
     if (reason) {
         compiled->fate = DP_FATE_ENGINE;
@@ -466,6 +481,25 @@ retry_full(struct dpif_xdp_dp *dp)
     }
 }
 
+/* Puts flows again that found no group, if there are other groups now. */
+static void
+retry_groups(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint64_t changes = oxdp_groups_changes(fp->progs);
+    struct dpif_xdp_flow *flow;
+
+    if (!fp->n_reasons[REASON_GROUP] || fp->groups_then == changes) {
+        return;
+    }
+    CMAP_FOR_EACH (flow, node, &dp->flows) {
+        if (flow->fp.counted && flow->fp.reason == REASON_GROUP) {
+            put_again(dp, flow);
+        }
+    }
+    fp->groups_then = changes;
+}
+
 void
 dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
 {
@@ -476,6 +510,7 @@ dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
         oxdp_table_rank_masks(fp->table);
         oxdp_progs_tick(fp->progs);
         retry_full(dp);
+        retry_groups(dp);
         stats_change_begin(fp);
         oxdp_ticks_update(fp->ticks);
         stats_change_end(fp);
@@ -505,6 +540,9 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
     if (oxdp_table_insert(fp->table, &entry, &index, &full)) {
         VLOG_DBG("flow stays in the engine: %s",
                  oxdp_table_full_to_string(full));
+        if (compiled->fate == DP_FATE_GROUP) {
+            oxdp_groups_put(fp->progs, compiled->arg);
+        }
         return false;
     }
     ovsrcu_set(&fp->flows[index], flow);
@@ -545,10 +583,14 @@ static void
 reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
 {
     struct dpif_xdp_fastpath *fp = fp_;
+    const struct dp_flow *entry = &oxdp_table_memory(fp->table)->flows[index];
     struct dpif_xdp_flow *flow
         = ovsrcu_get_protected(struct dpif_xdp_flow *, &fp->flows[index]);
 
     ovsrcu_set(&fp->flows[index], NULL);
+    if (entry->fate == DP_FATE_GROUP) {
+        oxdp_groups_put(fp->progs, entry->arg);
+    }
     flow->fp.n_packets += final->packets;
     flow->fp.n_bytes += final->bytes;
     flow->fp.used = MAX(flow->fp.used,

@@ -17,6 +17,7 @@ enum dpif_xdp_fastpath_reason {
 #undef X
     REASON_PORT,
     REASON_METER,
+    REASON_GROUP,
     REASON_FULL,
     N_REASONS
 };
@@ -45,6 +46,9 @@ struct dpif_xdp_fastpath {
                                          * flows began ... */
     uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
     struct cmap_position round;         /* In dp->flows. */
+
+    uint64_t groups_then;               /* oxdp_groups_changes() when flows
+                                         * without a group tried last. */
 };
 
 /* Entries that may wait until they are reclaimed. */

@@ -4,6 +4,7 @@
 
 #include "fastpath_private.h"
 
+#include "core/group.h"
 #include "core/mask_text.h"
 #include "core/table.h"
 #include "core/ticks.h"
@@ -16,6 +17,8 @@ static const char *const reason_texts[N_REASONS] = {
 #undef X
     [REASON_PORT] = "outputs to a port that programs cannot send to",
     [REASON_METER] = "use a meter beyond those that programs have",
+    [REASON_GROUP] = "output to a set of ports beyond those that programs "
+                     "have",
     [REASON_FULL] = "found the tables full",
 };
 
@@ -124,14 +127,16 @@ dpif_xdp_fastpath_format(const struct dpif_xdp_dp *dp, struct ds *ds)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct oxdp_table_usage usage;
+    uint32_t groups, max_groups;
 
     if (!fp) {
         return;
     }
+    oxdp_groups_usage(fp->progs, &groups, &max_groups);
     oxdp_table_usage(fp->table, &usage);
     ds_put_format(ds, "  fast path: %"PRIu32" of %"PRIuSIZE" flows, "
-                  "%"PRIu32" masks\n", usage.flows, fp->n_indexes,
-                  usage.masks);
+                  "%"PRIu32" masks, %"PRIu32" of %"PRIu32" groups\n", usage.flows,
+                  fp->n_indexes, usage.masks, groups, max_groups);
     for (int i = 0; i < N_REASONS; i++) {
         if (fp->n_reasons[i]) {
             ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",

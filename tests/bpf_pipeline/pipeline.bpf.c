@@ -14,7 +14,7 @@ __u32 in_port = 7;
 /* How often each verdict was the outcome.  Not exact if several CPUs run at once. */
 __u64 n_verdicts[DP_VERDICT_UP + 1];
 
-/* Where the last frame was sent.  A map of its own. */
+/* Where the last frame was sent: a port or a group.  A map of its own. */
 __u32 last_port SEC(".data.last_port");
 
 SEC("xdp")
@@ -36,7 +36,7 @@ int pipeline(struct xdp_md *ctx)
     enum dp_verdict v = dp_pipeline(ctx, in_port, run);
 
     n_verdicts[v]++;
-    if (v == DP_VERDICT_OUTPUT) {
+    if (v == DP_VERDICT_OUTPUT || v == DP_VERDICT_GROUP) {
         last_port = run->port;
         if (!(dp_omitted(ctx)->parts & DP_PART_OPS) && run->frame.cut) {
             dp_cut_tail(ctx, run->frame.cut);

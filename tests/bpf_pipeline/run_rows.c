@@ -9,7 +9,7 @@
  *
  *   native|kernel engine|drop|output PORT HEX PACKETS/BYTES[,...]
  *
- * with the counters of each flow; PORT and HEX are "-" unless the frame is output.  "engine": a tier after this one
+ * with the counters of each flow; PORT is several with "+" between them if the frame goes to each; PORT and HEX are "-" unless the frame is output.  "engine": a tier after this one
  * executes the row, the frame is unchanged. */
 #include <config.h>
 
@@ -31,6 +31,7 @@
 #define MAX_FRAME 2048
 #define MAX_FLOWS 4
 #define HEADROOM 64
+#define GROUPS 0x10000          /* Group of a row's I-th flow, less I: no port. */
 
 struct row {
     uint8_t frame[MAX_FRAME];
@@ -109,7 +110,8 @@ static void insert_flows(struct oxdp_table *table, const struct row *row, uint32
     for (size_t i = 0; i < row->n_flows; i++) {
         const struct dpif_xdp_compiled *compiled = &row->flows[i];
         const struct oxdp_flow spec = { .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate,
-                                        .arg = compiled->arg, .ops = compiled->ops, .n_ops = compiled->n_ops };
+                                        .arg = compiled->fate == DP_FATE_GROUP ? GROUPS + i : compiled->arg,
+                                        .ops = compiled->ops, .n_ops = compiled->n_ops };
         enum oxdp_table_full full;
 
         if (oxdp_table_insert(table, &spec, &flows[i], &full)) {
@@ -118,24 +120,40 @@ static void insert_flows(struct oxdp_table *table, const struct row *row, uint32
     }
 }
 
+static void print_ports(const struct row *row, uint32_t port)
+{
+    if (port < GROUPS) {
+        printf("%u", port);
+        return;
+    }
+
+    const struct dpif_xdp_compiled *compiled = &row->flows[port - GROUPS];
+
+    for (uint32_t i = 0; i < compiled->n_outputs; i++) {
+        printf("%s%u", i ? "+" : "", compiled->outputs[i]);
+    }
+}
+
 /* Prints what became of a frame, and takes the row's flows out of the table. */
 static void report(const char *runner, enum dp_verdict verdict, uint32_t port, const uint8_t *out, size_t len,
-                   struct oxdp_table *table, const uint32_t *flows, size_t n_flows)
+                   struct oxdp_table *table, const uint32_t *flows, const struct row *row)
 {
     static const char *const texts[] = {
         [DP_VERDICT_UP] = "engine", [DP_VERDICT_DROP] = "drop", [DP_VERDICT_OUTPUT] = "output",
+        [DP_VERDICT_GROUP] = "output",
     };
 
     printf("%s %s ", runner, texts[verdict]);
-    if (verdict == DP_VERDICT_OUTPUT) {
-        printf("%u ", port);
+    if (verdict == DP_VERDICT_OUTPUT || verdict == DP_VERDICT_GROUP) {
+        print_ports(row, port);
+        printf(" ");
         for (size_t i = 0; i < len; i++) {
             printf("%02x", out[i]);
         }
     } else {
         printf("- -");
     }
-    for (size_t i = 0; i < n_flows; i++) {
+    for (size_t i = 0; i < row->n_flows; i++) {
         struct dp_stats stats;
 
         oxdp_table_stats(table, flows[i], &stats);
@@ -162,7 +180,7 @@ static void run_native(struct oxdp_table *table, const struct row *row)
     if (verdict == DP_VERDICT_OUTPUT) {
         dp_cut_tail(&ctx, run.frame.cut);
     }
-    report("native", verdict, run.port, ctx.data, ctx.end - ctx.data, table, flows, row->n_flows);
+    report("native", verdict, run.port, ctx.data, ctx.end - ctx.data, table, flows, row);
 }
 
 static void run_kernel(const struct harness *kernel, const struct row *row)
@@ -178,7 +196,7 @@ static void run_kernel(const struct harness *kernel, const struct row *row)
         fail("BPF_PROG_TEST_RUN", strerror(-action));
     }
     report("kernel", action == XDP_TX ? DP_VERDICT_OUTPUT : action == XDP_DROP ? DP_VERDICT_DROP : DP_VERDICT_UP,
-           harness_last_port(kernel), out, out_len, kernel->table, flows, row->n_flows);
+           harness_last_port(kernel), out, out_len, kernel->table, flows, row);
 }
 
 int main(int argc, char **argv)

@@ -95,7 +95,7 @@ static void compare_corpus(struct pair *pair, const char *folder, unsigned int m
 static void compare(struct pair *pair, const uint8_t *data, size_t size)
 {
     static const int xdp_of[] = {
-        [DP_VERDICT_OUTPUT] = XDP_TX, [DP_VERDICT_DROP] = XDP_DROP, [DP_VERDICT_UP] = XDP_PASS,
+        [DP_VERDICT_OUTPUT] = XDP_TX, [DP_VERDICT_GROUP] = XDP_TX, [DP_VERDICT_DROP] = XDP_DROP, [DP_VERDICT_UP] = XDP_PASS,
     };
     struct ofpbuf actions;
     struct dpif_xdp_compiled compiled;

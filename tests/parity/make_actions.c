@@ -76,8 +76,14 @@ size_t parity_make_actions(const uint8_t *data, size_t size, struct ofpbuf *acti
             break;
         }
     }
-    if (take_byte(&s) & 1) {
+
+    uint8_t fate = take_byte(&s);
+
+    if (fate & 1) {
         nl_msg_put_u32(actions, OVS_ACTION_ATTR_OUTPUT, take_byte(&s));
+        if (fate % 8 == 7) {
+            nl_msg_put_u32(actions, OVS_ACTION_ATTR_OUTPUT, take_byte(&s));
+        }
     } else {
         nl_msg_put_u32(actions, OVS_ACTION_ATTR_RECIRC, 1 + take_byte(&s));
     }

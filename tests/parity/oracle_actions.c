@@ -166,6 +166,9 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         }
         outcome->port = run.port;
         break;
+    case DP_VERDICT_GROUP:              /* All get the same; the last port is what run_theirs() remembers. */
+        outcome->port = compiled->outputs[compiled->n_outputs - 1];
+        break;
     case DP_VERDICT_DROP:
     case DP_VERDICT_SKB:
         abort();

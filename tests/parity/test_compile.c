@@ -57,7 +57,12 @@ static void test_actions(void **state)
         { "meter(3),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 1 },
         { "trunc(100),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 1 },
         { "ct_clear,set(skb_mark(0x1)),set(skb_priority(0x2)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 3 },
-        { "1,2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "1,2", DPIF_XDP_COMPILE_OK, DP_FATE_GROUP, 0, 0 },
+        { "push_vlan(vid=9,pcp=0),1,2,3", DPIF_XDP_COMPILE_OK, DP_FATE_GROUP, 0, 1 },
+        { "1,2,1", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "1,set(skb_mark(0x1)),2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "1,2,recirc(1)", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "trunc(100),1,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "2,set(skb_mark(0x1))", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "userspace(pid=1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "ct(commit),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
@@ -91,6 +96,41 @@ static void test_actions(void **state)
         }
         ofpbuf_uninit(&actions);
     }
+}
+
+/* As many outputs as a group holds, and one more; programs that have no groups. */
+static void test_groups(void **state)
+{
+    struct dp_capability without = everything;
+    struct dpif_xdp_compiled out;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    for (int i = 0; i <= DP_MAX_GROUP; i++) {
+        nl_msg_put_u32(&actions, OVS_ACTION_ATTR_OUTPUT, 100 - i);
+        assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+                         i < DP_MAX_GROUP ? DPIF_XDP_COMPILE_OK : DPIF_XDP_COMPILE_TOO_LONG);
+        if (i && i < DP_MAX_GROUP) {
+            assert_int_equal(out.fate, DP_FATE_GROUP);
+            assert_int_equal(out.n_outputs, i + 1);
+            assert_int_equal(out.outputs[i], 100 - i);
+        }
+    }
+    assert_int_equal(out.fate, DP_FATE_ENGINE);
+
+    without.ops &= ~DP_CAPABILITY_GROUPS;
+    actions.size = 2 * NL_A_U32_SIZE;
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &without, &out, &matches),
+                     DPIF_XDP_COMPILE_ORDER);
+    without.ops |= DP_CAPABILITY_COPIES;
+    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &without, &out, &matches),
+                     DPIF_XDP_COMPILE_OK);
+    assert_int_equal(out.fate, DP_FATE_OUTPUT);
+    assert_int_equal(out.n_ops, 1);
+    ofpbuf_uninit(&actions);
 }
 
 static void test_too_many(void **state)
@@ -244,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_actions),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_mpls),
         cmocka_unit_test(test_matches),

@@ -66,7 +66,7 @@ def test_stats(network):
 def test_stats_of_handing_over(network):
     """What the engine executes is counted as handed over, and its drops by name."""
     switch = network.switch
-    switch.flows("br0", "in_port=to-red,udp,actions=output:to-green,output:to-blue", "actions=drop")
+    switch.flows("br0", "in_port=to-red,udp,actions=output:to-green,dec_ttl,output:to-blue", "actions=drop")
     send(network, 1)
     before = stats(switch, "to-red")["handed to the engine: the flow's actions need it"]
     send(network)

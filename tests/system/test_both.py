@@ -13,6 +13,8 @@ import wire
 
 BOTH = "options:xdp-hook=both"
 RED = "02:00:00:00:00:01"
+# What XDP cannot: it edits frames before they leave.
+COPY_THEN_EDIT = "in_port=to-red,udp,actions=output:to-green,set_field:02:00:00:00:00:77->eth_src,output:to-blue"
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def quiet(network, *rules):
 
 
 def test_several_outputs_continue_at_tcx(both):
-    """One output runs in XDP; two at tcx, behind it, without the engine; each packet counts once and leaves once."""
+    """One output runs in XDP; two with an edit between them at tcx, behind it, without the engine; each packet counts once and leaves once."""
     quiet(both, "in_port=to-red,udp,tp_dst=2000,actions=output:to-green",
           "in_port=to-red,udp,tp_dst=2001,actions=mod_nw_tos:4,output:to-green,push_vlan:0x8100,mod_vlan_vid:7,output:to-blue")
     one = wire.udp_frame(RED, lab.mac_of(both.green), b"one     ", ports=(1000, 2000))
@@ -86,7 +88,7 @@ def test_several_outputs_continue_at_tcx(both):
 
 
 def test_ports_count_once(both):
-    quiet(both, "in_port=to-red,udp,actions=output:to-green,output:to-blue")
+    quiet(both, COPY_THEN_EDIT)
     frame = wire.udp_frame(RED, lab.mac_of(both.green), b"count me")
     with wire.Wire(both.red) as red, wire.Wire(both.green) as green, wire.Wire(both.blue) as blue:
         settle(both, frame, {"red": red, "green": green, "blue": blue})
@@ -127,7 +129,7 @@ def test_recirculation_before_what_xdp_cannot(both):
     path = switch.rundir / "flows"
     key = "eth(),eth_type(0x0800),ipv4(frag=no)"
     path.write_text(f"in_port({red_no}),recirc_id(0),{key} set(ipv4(ttl=9)),recirc(9)\n"
-                    f"in_port({red_no}),recirc_id(9),{key} {green_no},{blue_no}\n", encoding="ascii")
+                    f"in_port({red_no}),recirc_id(9),{key} {green_no},set(eth(src=02:00:00:00:00:77)),{blue_no}\n", encoding="ascii")
     switch.appctl("dpctl/add-flows", path)
     frame = wire.udp_frame(RED, lab.mac_of(both.green), b"again   ")
     with wire.Wire(both.red) as red, wire.Wire(both.green) as green, wire.Wire(both.blue) as blue:
@@ -146,8 +148,7 @@ def test_recirculation_before_what_xdp_cannot(both):
 
 def test_known_flows_outlive_the_daemon(both):
     switch = both.switch
-    rule = "in_port=to-red,udp,actions=output:to-green,output:to-blue"
-    quiet(both, rule)
+    quiet(both, COPY_THEN_EDIT)
     frame = wire.udp_frame(RED, lab.mac_of(both.green), b"outlive ")
     with wire.Wire(both.red) as red, wire.Wire(both.green) as green, wire.Wire(both.blue) as blue:
         ends = {"red": red, "green": green, "blue": blue}
@@ -159,7 +160,7 @@ def test_known_flows_outlive_the_daemon(both):
         switch.start()
         lab.wait_until(lambda: any("took over" in line for line in switch.log()), "devices to be taken over")
         lab.wait_until(lambda: (switch.status("to-red") or {}).get("xdp-hook") == "both", "both hooks again")
-        quiet(both, rule)
+        quiet(both, COPY_THEN_EDIT)
         settle(both, frame, ends)
         assert test_tcx.flow_counts(switch, "dp:tcx", "udp")[2]
 

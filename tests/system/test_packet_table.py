@@ -56,8 +56,8 @@ def expected_without_switch(row):
     counts = ",".join([counted, *(f"1/{length}" for length in later_lengths(row))])
     if not row.output:
         return f"drop - - {counts}"
-    (port, frame), = row.output.items()
-    return f"output {PORTS[port]} {frame.hex()} {counts}"
+    (frame,) = set(row.output.values())
+    return f"output {'+'.join(str(PORTS[port]) for port in row.output)} {frame.hex()} {counts}"
 
 
 def later_lengths(row):
