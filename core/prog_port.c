@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bpf/xdp.skel.h"
+#include "core/clsact.h"
 #include "core/device.h"
 
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
@@ -57,7 +58,7 @@ void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
         oxdp_link_detach(progs, "link", at->link_fd, ifindex);
         oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
         if (at->clsact) {
-            oxdp_tcx_detach_filter(at);
+            oxdp_clsact_detach(ifindex);
         }
         oxdp_attachment_free(progs, at);
     }

@@ -174,8 +174,7 @@ void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 /* Tells the programs of a change to 'at->port'.  0 or a negative errno. */
 int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 
-/* Takes away the filter of 'at'; the program that lets packets pass to tcx (core/tcx.c). */
-void oxdp_tcx_detach_filter(const struct oxdp_attachment *at);
+/* The program that lets packets pass to tcx (core/tcx.c). */
 int oxdp_tcx_pass_prog(const struct oxdp_progs *progs);
 
 /* Returns 'err' with the sentence in '*ret_error'. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/capability.h"
+#include "core/clsact.h"
 #include "core/ethtool.h"
 #include "core/netlink.h"
 #include "core/pin.h"
@@ -28,9 +29,7 @@
 /* linux/bpf.h of Linux 6.6 and newer. */
 #define ATTACH_TCX_INGRESS 46
 
-/* Where clsact has our filter: behind those of others, and found again by these numbers. */
-#define FILTER_HANDLE 1
-#define FILTER_PRIORITY 0xc0de
+#define MAX_OTHERS 64                   /* BPF_MPROG_MAX of the kernel. */
 
 struct oxdp_tcx {
     struct tcx_bpf *skel;
@@ -140,14 +139,11 @@ bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
     return progs->tcx && port_no < progs->max_ports && progs->tcx->can_output[port_no];
 }
 
-/* A link if the kernel has tcx (6.6); else a clsact filter, which stays when its maker dies, as a pinned link does. */
-static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
+/* A link if the kernel has tcx (6.6), else a clsact filter. */
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error)
 {
     int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
     LIBBPF_OPTS(bpf_link_create_opts, link);
-    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = BPF_TC_INGRESS);
-    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY, .prog_fd = prog_fd,
-                .flags = BPF_TC_F_REPLACE);
     char name[32];
     int err;
 
@@ -160,13 +156,7 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
     if (at->tcx_fd != -EINVAL) {
         return at->tcx_fd;
     }
-    /* That there is a clsact already is nothing to complain about, as libbpf does. */
-    oxdp_libbpf_listen();
-    err = bpf_tc_hook_create(&hook);
-    if (!err || err == -EEXIST) {
-        err = bpf_tc_attach(&hook, &filter);
-    }
-    oxdp_libbpf_heard();
+    err = oxdp_clsact_attach(at->ifindex, prog_fd, ret_error);
     at->clsact = !err;
     return err;
 }
@@ -189,17 +179,37 @@ int oxdp_tcx_pass_prog(const struct oxdp_progs *progs)
     return bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
 }
 
+uint32_t oxdp_tcx_others_first(int ifindex)
+{
+    uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;
+
+    if (bpf_prog_query(ifindex, ATTACH_TCX_INGRESS, 0, NULL, ids, &n)) {
+        return 0;                       /* No tcx. */
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (oxdp_clsact_is_ours(ids[i])) {
+            return i;
+        }
+    }
+    return n;
+}
+
+static int attach_failed(int err, char **ret_error)
+{
+    return ret_error && *ret_error ? err : oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
+}
+
 int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error)
 {
     struct oxdp_attachment *at;
     int err = oxdp_attachment_new(progs, ifindex, port_no, false, NULL, 0, &at, ret_error);
 
     if (!err) {
-        err = attach(progs, at);
+        err = attach(progs, at, ret_error);
         err = err || !from_xdp ? err : attach_pass(progs, at);
         if (err) {
             oxdp_progs_detach(progs, ifindex);
-            return oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
+            err = attach_failed(err, ret_error);
         }
     }
     return err;
@@ -208,23 +218,13 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error)
 {
     struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
-    int err = at ? attach(progs, at) : -ENODEV;
+    int err = at ? attach(progs, at, ret_error) : -ENODEV;
 
     if (!err) {
         at->port.continues = 1;
         err = oxdp_attachment_write(progs, at);
     }
-    return err ? oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err)) : 0;
-}
-
-void oxdp_tcx_detach_filter(const struct oxdp_attachment *at)
-{
-    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = at->ifindex, .attach_point = BPF_TC_INGRESS);
-    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = FILTER_HANDLE, .priority = FILTER_PRIORITY);
-
-    oxdp_libbpf_listen();
-    bpf_tc_detach(&hook, &filter);      /* The device may be gone. */
-    oxdp_libbpf_heard();
+    return err ? attach_failed(err, ret_error) : 0;
 }
 
 /* A pair of these names that a dead process left is ours. */

@@ -32,6 +32,10 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
 /* Attaches the program also to 'ifindex', which has XDP (oxdp_progs_attach()): it gets what XDP leaves to it. */
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error);
 
+/* How many programs of others stand before ours at tcx on 'ifindex': what one of them lets pass for good (TCX_PASS)
+ * does not reach the switch. */
+uint32_t oxdp_tcx_others_first(int ifindex);
+
 /* Lets programs send packets to port 'port_no' out of device 'ifindex' (0: no more).  0, or negative
  * errno. */
 int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);

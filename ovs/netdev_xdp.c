@@ -8,7 +8,9 @@
 
 #include "core/device.h"
 #include "core/netlink.h"
+#include "core/tcx.h"
 #include "netdev-provider.h"
+#include "openvswitch/dynamic-string.h"
 #include "openvswitch/vlog.h"
 #include "ovs-thread.h"
 #include "smap.h"
@@ -23,6 +25,10 @@ VLOG_DEFINE_THIS_MODULE(netdev_xdp);
 #define OBJ_WARNING                                                         \
     "xdp-obj has no effect on a port with xdp-hook=tcx, whose packets do not " \
     "meet XDP"
+
+#define OTHERS_WARNING                                                      \
+    "programs of others stand before the switch at tcx of the device: only "  \
+    "packets for which they all return TCX_NEXT reach it"
 
 /* Open vSwitch's class with some members replaced.  The rest, among it 'run'
  * by which lib/netdev-linux.c knows its own, stays. */
@@ -418,18 +424,33 @@ netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
 }
 
 static void
+add_warning(struct ds *ds, const char *text)
+{
+    ds_put_format(ds, "%s%s", ds->length ? "; " : "", text);
+}
+
+static void
 add_warnings(const struct netdev_xdp *netdev, struct smap *status)
     OVS_REQUIRES(netdev->mutex)
 {
     bool on_tcx = nullable_string_is_equal(netdev->hook_in_use, "tcx");
-    bool idle_obj = on_tcx && netdev->config.has_obj;
+    struct ds ds = DS_EMPTY_INITIALIZER;
 
-    if (netdev->policed || idle_obj) {
-        smap_add_format(status, "xdp-warning", "%s%s%s",
-                        netdev->policed ? POLICING_WARNING : "",
-                        netdev->policed && idle_obj ? "; " : "",
-                        idle_obj ? OBJ_WARNING : "");
+    if (netdev->policed) {
+        add_warning(&ds, POLICING_WARNING);
     }
+    if (on_tcx && netdev->config.has_obj) {
+        add_warning(&ds, OBJ_WARNING);
+    }
+    if (netdev->progs
+        && (on_tcx || nullable_string_is_equal(netdev->hook_in_use, "both"))
+        && oxdp_tcx_others_first(netdev->ifindex)) {
+        add_warning(&ds, OTHERS_WARNING);
+    }
+    if (ds.length) {
+        smap_add(status, "xdp-warning", ds_cstr(&ds));
+    }
+    ds_destroy(&ds);
 }
 
 static int

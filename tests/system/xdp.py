@@ -9,7 +9,7 @@ import struct
 
 import lab
 
-BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_PROG_TYPE_XDP = 5, 6, 6
+BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_PROG_QUERY, BPF_PROG_TYPE_XDP = 5, 6, 16, 6
 SYS_BPF = {"x86_64": 321, "aarch64": 280}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,14 +44,24 @@ def pin_foreign_program(path):
     """Loads somebody else's XDP program, "return XDP_PASS", and pins it at 'path'."""
     code = struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
     instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
-    program = _bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", BPF_PROG_TYPE_XDP, 2, ctypes.addressof(instructions),
+    program = bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", BPF_PROG_TYPE_XDP, 2, ctypes.addressof(instructions),
                                               ctypes.addressof(licence)))
     name = ctypes.create_string_buffer(os.fsencode(path))
-    _bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(name), program))
+    bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(name), program))
     os.close(program)
 
 
-def _bpf(command, attributes):
+def at_tcx(device, where=46):
+    """Names of the programs at tcx of a device, first to last: 46 is BPF_TCX_INGRESS."""
+    ids = (ctypes.c_uint32 * 64)()
+    with open(f"/sys/class/net/{device}/ifindex", encoding="ascii") as file:
+        attributes = struct.pack("=IIIIQI", int(file.read()), where, 0, 0, ctypes.addressof(ids), len(ids))
+    bpf(BPF_PROG_QUERY, attributes)
+    return [json.loads(lab.run("bpftool", "-j", "prog", "show", "id", number)).get("name") for number in ids if number]
+
+
+def bpf(command, attributes):
+    """The system call bpf(): returns its result."""
     buffer = ctypes.create_string_buffer(attributes.ljust(120, b"\0"))
     result = _libc.syscall(SYS_BPF[os.uname().machine], command, buffer, 120)
     if result < 0:

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs and filters that a user has on a port's device, before it is a port or added later: they go on, or are
+refused with a sentence that says why; they are never replaced, and stay when the port is removed.
+
+    red eth0 ===== to-red [ foreign ][ the switch ]
+"""
+import ctypes
+import os
+import re
+import struct
+
+import pytest
+
+import lab
+import switch as switches
+import test_refusals
+import traffic
+import xdp
+
+BPF_PROG_LOAD, BPF_LINK_CREATE, BPF_OBJ_PIN = 5, 28, 6
+TYPES = {"tc": 3, "xdp": 6}
+TCX_INGRESS, TCX_EGRESS = 46, 47
+TCX_NEXT, TCX_PASS, TCX_DROP = -1, 0, 2
+XDP_PASS = 2
+OUR_PRIORITY, OUR_HANDLE = 0xc0de, 1
+HOOKS = ("tcx", "xdp", "both")
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath has hooks")
+
+
+def program(kind, verdict):
+    """The descriptor of somebody else's program, "return verdict"."""
+    code = struct.pack("<BBhi", 0xb7, 0, 0, verdict) + struct.pack("<BBhi", 0x95, 0, 0, 0)
+    instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
+    return xdp.bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", TYPES[kind], 2, ctypes.addressof(instructions),
+                                              ctypes.addressof(licence)))
+
+
+def pinned(kind, verdict, name):
+    path, descriptor = f"/sys/fs/bpf/{name}", program(kind, verdict)
+    buffer = ctypes.create_string_buffer(os.fsencode(path))
+    xdp.bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(buffer), descriptor))
+    os.close(descriptor)
+    return path
+
+
+class Link:
+    """Somebody else's program at tcx of a device, as long as this is open."""
+
+    def __init__(self, device, verdict, where=TCX_INGRESS):
+        loaded = program("tc", verdict)
+        try:
+            self._link = xdp.bpf(BPF_LINK_CREATE, struct.pack("=IIII", loaded, index_of(device), where, 0))
+        except lab.Failed as failed:
+            pytest.skip(f"no tcx in this kernel: {failed}")
+        finally:
+            os.close(loaded)
+
+    def close(self):
+        os.close(self._link)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def index_of(device):
+    with open(f"/sys/class/net/{device}/ifindex", encoding="ascii") as file:
+        return int(file.read())
+
+
+def add(network, hook, device="to-extra", number=9):
+    network.switch.add_port(device, interface=(f"options:xdp-hook={hook}",))
+    lab.wait_until(lambda: network.switch.status(device).get("xdp-hook") == hook, f"{device} on {hook}")
+    traffic.wait_for_ping(network.red, f"10.0.0.{number}")
+
+
+@pytest.fixture
+def extra(network):
+    """The container behind to-extra, which is no port yet."""
+    container = network.plug("extra")
+    lab.add_addresses(container, "eth0", "10.0.0.9/24")
+    network.switch.expected += ["to-extra"]
+    return container
+
+
+def filters(device, where):
+    return lab.run("tc", "filter", "show", "dev", device, where)
+
+
+def put_filters(device, kernel_has_tcx):
+    """What a user may have: also with the number that ours has where there is no tcx."""
+    path = pinned("tc", TCX_NEXT, f"filter-{device}")
+    lab.run("tc", "qdisc", "add", "dev", device, "clsact")
+    for where in "ingress", "egress":
+        lab.run("tc", "filter", "add", "dev", device, where, "pref", 10, "protocol", "all", "handle", 7,
+                "bpf", "da", "object-pinned", path)
+    if kernel_has_tcx:
+        lab.run("tc", "filter", "add", "dev", device, "ingress", "pref", OUR_PRIORITY, "protocol", "all", "handle",
+                OUR_HANDLE, "bpf", "da", "object-pinned", path)
+    os.unlink(path)
+
+
+def has_tcx():
+    try:
+        loaded = program("tc", TCX_NEXT)
+        os.close(xdp.bpf(BPF_LINK_CREATE, struct.pack("=IIII", loaded, index_of("lo"), TCX_INGRESS, 0)))
+        return True
+    except lab.Failed:
+        return False
+    finally:
+        os.close(loaded)
+
+
+def others(text):
+    """Lines of tc that are not about our filter."""
+    return [re.sub(r"\s+", " ", line) for line in text.splitlines() if "oxdp_tcx" not in line
+            and not re.fullmatch(rf"filter protocol all pref {OUR_PRIORITY} bpf chain 0\s*", line)]
+
+
+@pytest.mark.parametrize("when", ("before", "later"))
+@pytest.mark.parametrize("hook", HOOKS)
+def test_filters_of_tc_stay(network, extra, hook, when):
+    tcx = has_tcx()
+    if when == "later":
+        add(network, hook)
+    put_filters("to-extra", tcx)
+    before = {where: others(filters("to-extra", where)) for where in ("ingress", "egress")}
+    if when == "before":
+        add(network, hook)
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+    traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
+    assert {where: others(filters("to-extra", where)) for where in before} == before
+    network.switch.vsctl("del-port", "to-extra")
+    assert {where: others(filters("to-extra", where)) for where in before} == before
+
+
+def test_filter_with_our_number(network, extra):
+    """Without tcx it is refused; with it, both have their places."""
+    path = pinned("tc", TCX_NEXT, "same-number")
+    lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact")
+    lab.run("tc", "filter", "add", "dev", "to-extra", "ingress", "pref", OUR_PRIORITY, "protocol", "all", "handle",
+            OUR_HANDLE, "bpf", "da", "object-pinned", path)
+    before = filters("to-extra", "ingress")
+    if has_tcx():
+        add(network, "tcx")
+    else:
+        error = test_refusals.refused(network.switch, "to-extra", "options:xdp-hook=tcx")
+        assert f"to-extra has a tc filter of somebody else at ingress with priority {OUR_PRIORITY}" in error
+    assert filters("to-extra", "ingress") == before
+    network.switch.vsctl("del-port", "to-extra")
+    assert filters("to-extra", "ingress") == before
+    lab.run("tc", "filter", "del", "dev", "to-extra", "ingress", "pref", OUR_PRIORITY)
+    add(network, "tcx")
+
+
+def test_filter_at_egress_sees_what_the_switch_sends(network, extra):
+    """A user's firewall in front of a container goes on."""
+    add(network, "tcx")
+    lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact", check=False)      # It may be there already.
+    path = pinned("tc", TCX_DROP, "wall")
+    lab.run("tc", "filter", "add", "dev", "to-extra", "egress", "bpf", "da", "object-pinned", path)
+    with traffic.Stream(network.red, extra, "10.0.0.9") as stream:
+        stream.silent()
+        lab.run("tc", "filter", "del", "dev", "to-extra", "egress")
+        stream.flowing()
+
+
+@pytest.mark.parametrize("hook", ("tcx", "both"))
+def test_link_before_ours(network, extra, hook):
+    """It sees packets first and decides; 'status' says that it is there."""
+    with Link("to-extra", TCX_NEXT):
+        add(network, hook)
+        assert xdp.at_tcx("to-extra") == [None, "oxdp_tcx"]
+        lab.wait_until(lambda: "programs of others" in network.switch.status("to-extra").get("xdp-warning", ""),
+                       "a warning")
+        network.switch.vsctl("del-port", "to-extra")
+        assert xdp.at_tcx("to-extra") == [None]
+    with Link("to-extra", TCX_DROP):
+        network.switch.add_port("to-extra", interface=(f"options:xdp-hook={hook}",))
+        if hook == "tcx":
+            assert not traffic.ping(extra, "10.0.0.1", count=1, limit=1)
+    traffic.wait_for_ping(extra, "10.0.0.1")
+    lab.wait_until(lambda: "xdp-warning" not in network.switch.status("to-extra"), "no more warning")
+
+
+@pytest.mark.parametrize("hook", ("tcx", "both"))
+def test_link_behind_ours(network, extra, hook):
+    """What the switch takes, it does not see."""
+    add(network, hook)
+    with Link("to-extra", TCX_DROP):
+        assert xdp.at_tcx("to-extra") == ["oxdp_tcx", None]
+        traffic.wait_for_ping(extra, "10.0.0.1")
+        assert "xdp-warning" not in network.switch.status("to-extra")
+        network.switch.vsctl("del-port", "to-extra")
+        assert xdp.at_tcx("to-extra") == [None]
+
+
+def test_link_at_egress(network, extra):
+    add(network, "tcx")
+    with traffic.Stream(network.red, extra, "10.0.0.9") as stream:
+        with Link("to-extra", TCX_DROP, TCX_EGRESS):
+            stream.silent()
+        stream.flowing()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_xdp_program_before(network, extra, hook):
+    """tcx works behind it; XDP needs its place."""
+    lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "pinned", pinned("xdp", XDP_PASS, "theirs"))
+    theirs = xdp.attached("to-extra")
+    if hook == "tcx":
+        add(network, hook)
+        traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
+    else:
+        error = test_refusals.refused(network.switch, "to-extra", f"options:xdp-hook={hook}")
+        assert "to-extra is in use by XDP program" in error
+        assert not has_tcx() or not xdp.at_tcx("to-extra")
+    assert xdp.attached("to-extra") == theirs
+    network.switch.vsctl("del-port", "to-extra")
+    assert xdp.attached("to-extra") == theirs
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_xdp_program_later(network, extra, hook):
+    """Where ours is, the kernel refuses theirs."""
+    add(network, hook)
+    ours = xdp.attached("to-extra")
+    path = pinned("xdp", XDP_PASS, "theirs")
+    said = lab.run("ip", "-force", "link", "set", "dev", "to-extra", "xdp", "pinned", path, check=False)
+    if hook == "tcx":
+        theirs = xdp.attached("to-extra")
+        assert theirs
+        traffic.wait_for_ping(extra, "10.0.0.1")
+        network.switch.vsctl("del-port", "to-extra")
+        assert xdp.attached("to-extra") == theirs
+    else:
+        assert said and xdp.attached("to-extra") == ours
+        traffic.wait_for_ping(extra, "10.0.0.1")
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_programs_in_the_container(network, extra, hook):
+    """On its end of the wire all is the container's: the switch changes nothing there, but offloads."""
+    path = pinned("tc", TCX_NEXT, "inside")
+    extra.run("tc", "qdisc", "add", "dev", "eth0", "clsact")
+    for side in "ingress", "egress":
+        # ip netns exec has a bpffs of its own.
+        with extra.entered():
+            lab.run("tc", "filter", "add", "dev", "eth0", side, "pref", OUR_PRIORITY, "protocol", "all", "handle",
+                    OUR_HANDLE, "bpf", "da", "object-pinned", path)
+    with extra.entered():
+        lab.run("ip", "link", "set", "dev", "eth0", "xdp", "pinned", pinned("xdp", XDP_PASS, "theirs"))
+
+    def state():
+        with extra.entered():
+            return lab.run("tc", "filter", "show", "dev", "eth0", "ingress"), \
+                lab.run("tc", "filter", "show", "dev", "eth0", "egress"), xdp.attached("eth0")
+    before = state()
+    add(network, hook)
+    traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
+    assert state() == before
+    network.switch.vsctl("del-port", "to-extra")
+    assert state() == before
