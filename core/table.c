@@ -9,6 +9,7 @@
 
 #include "core/buddy.h"
 #include "core/table_private.h"
+#include "dp/hash.h"
 
 static int allocate_memory(struct oxdp_table *);
 static int init_head(struct oxdp_table *, const struct oxdp_table_config *);
@@ -82,6 +83,23 @@ void oxdp_table_unlink(struct oxdp_table *t, uint32_t index)
     __atomic_store_n(&flow->mask, DP_MASK_ALL, __ATOMIC_RELEASE);
     oxdp_table_mask_put(t, mask_index);
     t->limbo_flows[t->n_limbo_flows++] = index;
+}
+
+void oxdp_table_prefetch(const struct oxdp_table *t, uint32_t index)
+{
+    __builtin_prefetch(&t->mem.flows[index], 1);
+    __builtin_prefetch(&t->hashes[index]);
+    for (uint32_t shard = 0; shard < t->mem.head->shards; shard++) {
+        __builtin_prefetch(&t->mem.stats[shard * t->mem.n_flows + index], 1);
+    }
+}
+
+void oxdp_table_prefetch_bucket(const struct oxdp_table *t, uint32_t index)
+{
+    uint64_t region = t->mem.masks[t->mem.flows[index].mask].region;
+    uint32_t bucket = dp_hash_bucket(t->hashes[index], DP_REGION_LAST(region));
+
+    __builtin_prefetch(&t->mem.buckets[DP_REGION_FIRST(region) + bucket], 1);
 }
 
 uint32_t oxdp_table_reclaim(struct oxdp_table *t)

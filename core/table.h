@@ -86,6 +86,11 @@ int oxdp_table_insert(struct oxdp_table *, const struct oxdp_flow *, uint32_t *r
 /* Hides a flow from lookups that begin from now on.  Its index stays taken until it is reclaimed. */
 void oxdp_table_unlink(struct oxdp_table *, uint32_t flow);
 
+/* Bring closer what oxdp_table_unlink() and what follows it read: first the one for several flows, then, when it has
+ * arrived, the other. */
+void oxdp_table_prefetch(const struct oxdp_table *, uint32_t flow);
+void oxdp_table_prefetch_bucket(const struct oxdp_table *, uint32_t flow);
+
 /* Waits once for everything that was unlinked, then reports and frees it.  Returns how many flows. */
 uint32_t oxdp_table_reclaim(struct oxdp_table *);
 

@@ -5,6 +5,7 @@
 #include "dpif_xdp_private.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "dpif.h"
 #include "flow.h"
@@ -39,11 +40,17 @@ const struct odp_support dpif_xdp_odp_support = {
 #define CS_SUPPORTED (CS_NEW | CS_ESTABLISHED | CS_RELATED | CS_INVALID     \
                       | CS_REPLY_DIR | CS_TRACKED | CS_SRC_NAT | CS_DST_NAT)
 
+/* Flows that are looked for in memory at the same time. */
+#define MAX_TOGETHER (sizeof(unsigned long int) * CHAR_BIT)
+
 static int match_from_netlink(const struct dpif_flow_put *, struct match *);
 static struct dpif_xdp_actions *actions_create(const struct nlattr *, size_t);
+static bool is_deleted(const struct dpif_xdp_flow *);
 static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const ovs_u128 *ufid,
                                        const struct nlattr *key, size_t len);
+static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
+                           size_t n, struct dpif_xdp_flow *[]);
 static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
                                            const struct dpif_flow_put *,
                                            const ovs_u128 *,
@@ -212,13 +219,16 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
     bool wait = false;
 
     ovs_mutex_lock(&dp->flow_mutex);
+    for (size_t i = 0; i < n; i += MAX_TOGETHER) {
+        find_to_delete(dp, &ops[i], MIN(n - i, MAX_TOGETHER), &flows[i]);
+    }
     for (size_t i = 0; i < n; i++) {
-        const struct dpif_flow_del *del = &ops[i]->flow_del;
-
-        flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
+        if (flows[i] && is_deleted(flows[i])) {
+            flows[i] = NULL;            /* By an operation before. */
+        }
         if (flows[i]) {
             remove_flow(dp, flows[i]);
-            wait |= del->stats != NULL;
+            wait |= ops[i]->flow_del.stats != NULL;
         }
         ops[i]->error = flows[i] ? 0 : ENOENT;
     }
@@ -421,6 +431,61 @@ find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
         }
     }
     return NULL;
+}
+
+static bool
+is_deleted(const struct dpif_xdp_flow *flow)
+{
+    bool deleted;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_flow *, flow)->deleted,
+                        &deleted);
+    return deleted;
+}
+
+/* Stores the flows that the 'n' operations, at most MAX_TOGETHER, name, NULL
+ * where there is none, and brings closer what deleting them reads: nearly all
+ * of the time would be spent waiting for memory, for one flow after the
+ * other. */
+static void
+find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
+               struct dpif_xdp_flow *flows[])
+{
+    const struct cmap_node *nodes[MAX_TOGETHER];
+    uint32_t hashes[MAX_TOGETHER];
+    unsigned long int map = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct dpif_flow_del *del = &ops[i]->flow_del;
+
+        if (del->ufid) {
+            map |= 1UL << i;
+            hashes[i] = ufid_hash(del->ufid);
+        }
+    }
+    map = cmap_find_batch(&dp->flows, map, hashes, nodes);
+    for (size_t i = 0; i < n; i++) {
+        if (map & 1UL << i) {
+            OVS_PREFETCH(CONTAINER_OF(nodes[i], struct dpif_xdp_flow, node));
+            OVS_PREFETCH(&CONTAINER_OF(nodes[i], struct dpif_xdp_flow,
+                                       node)->fp);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct dpif_flow_del *del = &ops[i]->flow_del;
+
+        flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
+        if (flows[i]) {
+            dpif_xdp_rule_prefetch(&flows[i]->rule);
+            dpif_xdp_fastpath_prefetch(dp, flows[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (flows[i]) {
+            dpif_xdp_rule_prefetch_slot(&dp->cls, &flows[i]->rule);
+            dpif_xdp_fastpath_prefetch_bucket(dp, flows[i]);
+        }
+    }
 }
 
 /* The flow that 'put' would modify, or that forbids it to create one: that with

@@ -365,6 +365,29 @@ dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 }
 
 void
+dpif_xdp_fastpath_prefetch(const struct dpif_xdp_dp *dp,
+                           const struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp && flow->fp.index != DP_NO_FLOW) {
+        oxdp_table_prefetch(fp->table, flow->fp.index);
+        OVS_PREFETCH_WRITE(&fp->flows[flow->fp.index]);
+    }
+}
+
+void
+dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *dp,
+                                  const struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp && flow->fp.index != DP_NO_FLOW) {
+        oxdp_table_prefetch_bucket(fp->table, flow->fp.index);
+    }
+}
+
+void
 dpif_xdp_fastpath_release(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 {
     if (dp->fastpath && has_entries(flow)) {

@@ -74,6 +74,13 @@ void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t);
  * Its statistics are final after dpif_xdp_fastpath_settle(). */
 void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
 
+/* Bring closer what dpif_xdp_fastpath_unlink() and what follows it read: first
+ * the one for several flows, then, when it has arrived, the other. */
+void dpif_xdp_fastpath_prefetch(const struct dpif_xdp_dp *,
+                                const struct dpif_xdp_flow *);
+void dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *,
+                                       const struct dpif_xdp_flow *);
+
 /* Frees 'flow', which was unlinked, through RCU, as soon as
  * no program holds it. */
 void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *);

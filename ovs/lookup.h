@@ -77,6 +77,12 @@ struct dpif_xdp_rule *dpif_xdp_cls_find(struct dpif_xdp_cls *,
 void dpif_xdp_cls_remove(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule);
 void dpif_xdp_rule_uninit(struct dpif_xdp_rule *);
 
+/* Bring closer what dpif_xdp_cls_remove() reads: first the one for several
+ * rules, then, when it has arrived, the other.  For writers. */
+void dpif_xdp_rule_prefetch(const struct dpif_xdp_rule *);
+void dpif_xdp_rule_prefetch_slot(const struct dpif_xdp_cls *,
+                                 const struct dpif_xdp_rule *);
+
 /* Stores the wildcards with which 'rule' was inserted, in_port exact. */
 void dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule,
                         struct flow_wildcards *);

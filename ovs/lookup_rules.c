@@ -119,6 +119,26 @@ dpif_xdp_cls_remove(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule)
 }
 
 void
+dpif_xdp_rule_prefetch(const struct dpif_xdp_rule *rule)
+{
+    OVS_PREFETCH(rule->entry);
+}
+
+void
+dpif_xdp_rule_prefetch_slot(const struct dpif_xdp_cls *cls,
+                            const struct dpif_xdp_rule *rule)
+{
+    const struct dpif_xdp_entries *entries
+        = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
+    const struct dpif_xdp_entry *entry = rule->entry;
+    const struct slots *slots
+        = ovsrcu_get_protected(struct slots *, &entry->subtable->slots);
+
+    OVS_PREFETCH_WRITE(&slots->slots[slot_first(slots, entry->hash)]);
+    OVS_PREFETCH_WRITE(&entries->entries[entry->index]);
+}
+
+void
 dpif_xdp_rule_uninit(struct dpif_xdp_rule *rule)
 {
     struct pattern *pattern, *next;
