@@ -15,6 +15,7 @@ static int allocate_memory(struct oxdp_table *);
 static int init_head(struct oxdp_table *, const struct oxdp_table_config *);
 static int insert_ops(struct oxdp_table *, const struct oxdp_flow *, uint32_t *ret_first);
 static void free_flow(struct oxdp_table *, uint32_t index);
+static void prefetch_bucket(const struct oxdp_table *, uint64_t region, uint32_t index);
 
 int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32_t *ret_flow,
                       enum oxdp_table_full *ret_full)
@@ -43,6 +44,8 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     struct dp_flow *flow = &t->mem.flows[index];
     const struct dp_mask *mask = &t->mem.masks[mask_index];
 
+    t->hashes[index] = oxdp_table_hash(t, mask_index, spec->key);
+    prefetch_bucket(t, mask->region, index);
     flow->fate = spec->fate;
     flow->n_ops = spec->n_ops;
     flow->generation++;
@@ -55,7 +58,6 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     }
 
     *ret_full = OXDP_TABLE_FULL_BUCKETS;
-    t->hashes[index] = oxdp_table_hash(t, mask_index, spec->key);
     if (oxdp_table_mask_link(t, mask_index, index)) {
         goto no_bucket;
     }
@@ -96,7 +98,11 @@ void oxdp_table_prefetch(const struct oxdp_table *t, uint32_t index)
 
 void oxdp_table_prefetch_bucket(const struct oxdp_table *t, uint32_t index)
 {
-    uint64_t region = t->mem.masks[t->mem.flows[index].mask].region;
+    prefetch_bucket(t, t->mem.masks[t->mem.flows[index].mask].region, index);
+}
+
+static void prefetch_bucket(const struct oxdp_table *t, uint64_t region, uint32_t index)
+{
     uint32_t bucket = dp_hash_bucket(t->hashes[index], DP_REGION_LAST(region));
 
     __builtin_prefetch(&t->mem.buckets[DP_REGION_FIRST(region) + bucket], 1);

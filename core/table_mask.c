@@ -387,15 +387,15 @@ uint64_t oxdp_table_hash(const struct oxdp_table *t, uint32_t mask_index, const 
     return dp_hash_key(t->mem.head, &t->mem.masks[mask_index], key, 0);
 }
 
+/* A sum whose terms do not wait for each other. */
 static uint32_t hash_mask(const union dp_key *mask)
 {
     uint64_t hash = 0;
 
     for (int i = 0; i < DP_KEY_WORDS; i++) {
-        hash = (hash ^ mask->w[i]) * 0x9e3779b97f4a7c15ull;
-        hash ^= hash >> 29;
+        hash += (mask->w[i] ^ mask->w[i] >> 32) * (0x9e3779b97f4a7c15ull * (2 * i + 1));
     }
-    return hash;
+    return hash ^ hash >> 32;
 }
 
 static int count_cold(const union dp_key *mask)

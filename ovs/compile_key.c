@@ -11,30 +11,19 @@
 #include "openvswitch/match.h"
 #include "packets.h"
 
-/* Copies from 'data' (a flow or its mask) the fields that a key has for flows
- * like 'flow', and zeroes them in 'data': what remains cannot be expressed. */
-static void move_metadata(struct flow *data, const struct flow *,
-                          union dp_key *);
-static void move_tunnel(struct flow *data, union dp_key *);
-static void move_headers(struct flow *data, const struct flow *,
-                         union dp_key *);
+/* Which fields share a word depends on the protocol. */
+struct kind {
+    ovs_be16 dl_type;
+    uint8_t nw_proto;                   /* 0 if it is not known. */
+};
 
-#define MOVE(TO, FROM)                                      \
-    do {                                                    \
-        BUILD_ASSERT(sizeof (TO) == sizeof (FROM));         \
-        memcpy(&(TO), &(FROM), sizeof (TO));                \
-        memset(&(FROM), 0, sizeof (FROM));                  \
-    } while (0)
+static void move(struct flow *, struct kind, union dp_key *);
+static void copy(const struct flow *, struct kind, union dp_key *);
 
 void
 dpif_xdp_compile_key(const struct flow *flow, union dp_key *key)
 {
-    struct flow rest = *flow;
-
-    memset(key, 0, sizeof *key);
-    move_metadata(&rest, flow, key);
-    move_tunnel(&rest, key);
-    move_headers(&rest, flow, key);
+    copy(flow, (struct kind) { flow->dl_type, flow->nw_proto }, key);
 }
 
 /* Groups of key words that a program needs for packets that may match.  One
@@ -103,17 +92,13 @@ dpif_xdp_compile_match(const struct match *match,
                        union dp_key *mask)
 {
     struct flow rest = match->wc.masks;
-    struct flow kind = match->flow;
     const struct flow *flow = &match->flow;
+    struct kind kind = {
+        .dl_type = flow->dl_type,
+        .nw_proto = rest.nw_proto == UINT8_MAX ? flow->nw_proto : 0,
+    };
 
-    /* Which fields share a word depends on the protocol, if it is known. */
-    if (rest.nw_proto != UINT8_MAX) {
-        kind.nw_proto = 0;
-    }
-    memset(mask, 0, sizeof *mask);
-    move_metadata(&rest, &kind, mask);
-    move_tunnel(&rest, mask);
-    move_headers(&rest, &kind, mask);
+    move(&rest, kind, mask);
 
     /* Only Ethernet frames reach the program. */
     if (flow->packet_type != htonl(PT_ETH)) {
@@ -130,19 +115,25 @@ dpif_xdp_compile_match(const struct match *match,
         return DPIF_XDP_COMPILE_KEY_PROGRAM;
     }
 
-    rest = *flow;
-    memset(key, 0, sizeof *key);
-    move_metadata(&rest, &kind, key);
-    move_tunnel(&rest, key);
-    move_headers(&rest, &kind, key);
+    copy(flow, kind, key);
     for (int i = 0; i < DP_KEY_WORDS; i++) {
         key->w[i] &= mask->w[i];
     }
     return DPIF_XDP_COMPILE_OK;
 }
 
-static void
-move_metadata(struct flow *data, const struct flow *flow, union dp_key *key)
+#define MOVE(TO, FROM)                                      \
+    do {                                                    \
+        BUILD_ASSERT(sizeof (TO) == sizeof (FROM));         \
+        memcpy(&(TO), &(FROM), sizeof (TO));                \
+        if (clear) {                                        \
+            memset(&(FROM), 0, sizeof (FROM));              \
+        }                                                   \
+    } while (0)
+
+static inline void ALWAYS_INLINE
+move_metadata(struct flow *data, bool clear, struct kind kind,
+              union dp_key *key)
 {
     MOVE(key->in_port, data->in_port.odp_port);
     MOVE(key->recirc_id, data->recirc_id);
@@ -156,7 +147,7 @@ move_metadata(struct flow *data, const struct flow *flow, union dp_key *key)
     MOVE(key->ct_label, data->ct_label);
     MOVE(key->ct_tp_src, data->ct_tp_src);
     MOVE(key->ct_tp_dst, data->ct_tp_dst);
-    if (flow->dl_type == htons(ETH_TYPE_IPV6)) {
+    if (kind.dl_type == htons(ETH_TYPE_IPV6)) {
         MOVE(key->ct_ip6_src, data->ct_ipv6_src);
         MOVE(key->ct_ip6_dst, data->ct_ipv6_dst);
     } else {
@@ -165,8 +156,8 @@ move_metadata(struct flow *data, const struct flow *flow, union dp_key *key)
     }
 }
 
-static void
-move_tunnel(struct flow *data, union dp_key *key)
+static inline void ALWAYS_INLINE
+move_tunnel(struct flow *data, bool clear, union dp_key *key)
 {
     struct flow_tnl *tunnel = &data->tunnel;
 
@@ -182,10 +173,11 @@ move_tunnel(struct flow *data, union dp_key *key)
     MOVE(key->tun_ip6_dst, tunnel->ipv6_dst);
 }
 
-static void
-move_headers(struct flow *data, const struct flow *flow, union dp_key *key)
+static inline void ALWAYS_INLINE
+move_headers(struct flow *data, bool clear, struct kind kind,
+             union dp_key *key)
 {
-    ovs_be16 type = flow->dl_type;
+    ovs_be16 type = kind.dl_type;
     bool ip4 = type == htons(ETH_TYPE_IP);
     bool ip6 = type == htons(ETH_TYPE_IPV6);
     bool arp = type == htons(ETH_TYPE_ARP) || type == htons(ETH_TYPE_RARP);
@@ -204,7 +196,7 @@ move_headers(struct flow *data, const struct flow *flow, union dp_key *key)
         MOVE(key->tp_src, data->tp_src);
         MOVE(key->tp_dst, data->tp_dst);
         MOVE(key->tcp_flags, data->tcp_flags);
-        if (flow->nw_proto == IPPROTO_ICMPV6) {
+        if (kind.nw_proto == IPPROTO_ICMPV6) {
             MOVE(key->nd_target, data->nd_target);
             MOVE(key->nd_sll, data->arp_sha);
             MOVE(key->nd_tll, data->arp_tha);
@@ -215,18 +207,22 @@ move_headers(struct flow *data, const struct flow *flow, union dp_key *key)
         MOVE(key->ip4_src, data->nw_src);
         MOVE(key->ip4_dst, data->nw_dst);
     }
-    if (ip4 && flow->nw_proto == IPPROTO_IGMP) {
+    if (ip4 && kind.nw_proto == IPPROTO_IGMP) {
         MOVE(key->igmp_group, data->igmp_group_ip4);
     } else if (arp) {
         memcpy(&key->arp_hw0, &data->arp_sha, ETH_ADDR_LEN);
         memcpy((uint8_t *) &key->arp_hw0 + ETH_ADDR_LEN, &data->arp_tha, 2);
         memcpy(&key->arp_hw1, (uint8_t *) &data->arp_tha + 2, 4);
-        memset(&data->arp_sha, 0, sizeof data->arp_sha);
-        memset(&data->arp_tha, 0, sizeof data->arp_tha);
+        if (clear) {
+            memset(&data->arp_sha, 0, sizeof data->arp_sha);
+            memset(&data->arp_tha, 0, sizeof data->arp_tha);
+        }
     } else if (ip6) {
         memcpy(&key->ip6_src_hi, &data->ipv6_src, 8);
         memcpy(&key->ip6_src_lo, &data->ipv6_src.s6_addr[8], 8);
-        memset(&data->ipv6_src, 0, sizeof data->ipv6_src);
+        if (clear) {
+            memset(&data->ipv6_src, 0, sizeof data->ipv6_src);
+        }
         MOVE(key->ip6_dst, data->ipv6_dst);
         MOVE(key->ip6_label, data->ipv6_label);
     } else if (eth_type_mpls(type)) {
@@ -234,4 +230,28 @@ move_headers(struct flow *data, const struct flow *flow, union dp_key *key)
         MOVE(key->mpls01[1], data->mpls_lse[1]);
         MOVE(key->mpls2, data->mpls_lse[2]);
     }
+}
+
+/* Fills '*key' with the fields of 'data' (a flow or its mask) that a key has
+ * for flows of 'kind', and zeroes them in 'data': what remains cannot be
+ * expressed. */
+static void
+move(struct flow *data, struct kind kind, union dp_key *key)
+{
+    memset(key, 0, sizeof *key);
+    move_metadata(data, true, kind, key);
+    move_tunnel(data, true, key);
+    move_headers(data, true, kind, key);
+}
+
+/* The same, but leaves 'data' as it is. */
+static void
+copy(const struct flow *data, struct kind kind, union dp_key *key)
+{
+    struct flow *same = CONST_CAST(struct flow *, data);
+
+    memset(key, 0, sizeof *key);
+    move_metadata(same, false, kind, key);
+    move_tunnel(same, false, key);
+    move_headers(same, false, kind, key);
 }

@@ -252,6 +252,18 @@ dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
     return 0;
 }
 
+/* Of 'n' operations, how many from the first on have its type. */
+static size_t
+count_alike(struct dpif_op *ops[], size_t n)
+{
+    size_t i = 1;
+
+    while (i < n && ops[i]->type == ops[0]->type) {
+        i++;
+    }
+    return i;
+}
+
 static void
 dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
                  enum dpif_offload_type offload_type OVS_UNUSED)
@@ -262,12 +274,11 @@ dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
         n = 1;
         switch (op->type) {
         case DPIF_OP_FLOW_PUT:
-            op->error = dpif_xdp_flow_put(dpif, &op->flow_put);
+            n = count_alike(&ops[i], n_ops - i);
+            dpif_xdp_flows_put(dpif, &ops[i], n);
             break;
         case DPIF_OP_FLOW_DEL:
-            while (i + n < n_ops && ops[i + n]->type == DPIF_OP_FLOW_DEL) {
-                n++;
-            }
+            n = count_alike(&ops[i], n_ops - i);
             dpif_xdp_flows_del(dpif, &ops[i], n);
             break;
         case DPIF_OP_FLOW_GET:

@@ -43,12 +43,15 @@ const struct odp_support dpif_xdp_odp_support = {
 /* Flows that are looked for in memory at the same time. */
 #define MAX_TOGETHER (sizeof(unsigned long int) * CHAR_BIT)
 
+static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *);
 static int match_from_netlink(const struct dpif_flow_put *, struct match *);
 static struct dpif_xdp_actions *actions_create(const struct nlattr *, size_t);
 static bool is_deleted(const struct dpif_xdp_flow *);
 static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const ovs_u128 *ufid,
                                        const struct nlattr *key, size_t len);
+static void prefetch_flows(const struct dpif_xdp_dp *, struct dpif_op *ops[],
+                           size_t n);
 static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
                            size_t n, struct dpif_xdp_flow *[]);
 static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
@@ -118,7 +121,8 @@ dpif_xdp_match_finish(struct match *match)
     }
 }
 
-/* Adds a flow for 'match' (finished, in_port exact), which must be new.  A
+/* Adds a flow for 'match' (finished, in_port exact), whose 'ufid' must be new.
+ * Returns NULL, or the flow that has an equal match and is in the way.  A
  * 'probe' is to see whether it is accepted: no program shall run it. */
 struct dpif_xdp_flow *
 dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
@@ -126,18 +130,25 @@ dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
                       size_t actions_len, bool probe)
 {
     struct dpif_xdp_flow *flow = xzalloc(sizeof *flow);
+    struct dpif_xdp_rule *other;
 
     flow->ufid = *ufid;
     flow->key = miniflow_create(&match->flow);
     ovsrcu_init(&flow->actions, actions_create(actions, actions_len));
-    dpif_xdp_cls_insert(&dp->cls, &flow->rule, match);
+    other = dpif_xdp_cls_insert(&dp->cls, &flow->rule, match);
+    if (other) {
+        free(dpif_xdp_flow_actions(flow));
+        free(flow->key);
+        free(flow);
+        return dpif_xdp_flow_from_rule(other);
+    }
     cmap_insert(&dp->flows, &flow->node, ufid_hash(ufid));
     dpif_xdp_fastpath_flow_init(flow);
     if (!probe) {
         dpif_xdp_fastpath_put(dp, flow, match, actions, actions_len);
     }
     log_change(dp, flow, "flow_add");
-    return flow;
+    return NULL;
 }
 
 void
@@ -161,10 +172,23 @@ dpif_xdp_flow_flush(struct dpif *dpif)
     return 0;
 }
 
-int
-dpif_xdp_flow_put(struct dpif *dpif, const struct dpif_flow_put *put)
+/* Executes the 'n' operations, all DPIF_OP_FLOW_PUT. */
+void
+dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    for (size_t i = 0; i < n; i++) {
+        if (i % MAX_TOGETHER == 0 && n > 1) {
+            prefetch_flows(dp, &ops[i], MIN(n - i, MAX_TOGETHER));
+        }
+        ops[i]->error = put_flow(dp, &ops[i]->flow_put);
+    }
+}
+
+static int
+put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
+{
     struct dpif_xdp_flow *flow;
     struct match match;
     ovs_u128 ufid;
@@ -191,18 +215,18 @@ dpif_xdp_flow_put(struct dpif *dpif, const struct dpif_flow_put *put)
         dpif_xdp_fastpath_settle(dp);
     }
     flow = find_existing(dp, put, &ufid, &match);
-    if (!flow) {
-        if (put->flags & DPIF_FP_CREATE) {
-            dpif_xdp_flow_install(dp, &match, &ufid, put->actions,
-                                  put->actions_len,
-                                  put->flags & DPIF_FP_PROBE);
-        } else {
-            error = ENOENT;
-        }
-    } else if (put->flags & DPIF_FP_MODIFY) {
-        error = modify_flow(dp, flow, &match, put);
+    if (!flow && put->flags & DPIF_FP_CREATE) {
+        flow = dpif_xdp_flow_install(dp, &match, &ufid, put->actions,
+                                     put->actions_len,
+                                     put->flags & DPIF_FP_PROBE);
+        error = flow ? EEXIST : 0;
+    } else if (!flow) {
+        error = ENOENT;
     } else {
         error = EEXIST;
+    }
+    if (flow && put->flags & DPIF_FP_MODIFY) {
+        error = modify_flow(dp, flow, &match, put);
     }
     ovs_mutex_unlock(&dp->flow_mutex);
     return error;
@@ -443,24 +467,29 @@ is_deleted(const struct dpif_xdp_flow *flow)
     return deleted;
 }
 
-/* Stores the flows that the 'n' operations, at most MAX_TOGETHER, name, NULL
- * where there is none, and brings closer what deleting them reads: nearly all
- * of the time would be spent waiting for memory, for one flow after the
- * other. */
+static const ovs_u128 *
+op_ufid(const struct dpif_op *op)
+{
+    return (op->type == DPIF_OP_FLOW_PUT ? op->flow_put.ufid
+            : op->type == DPIF_OP_FLOW_DEL ? op->flow_del.ufid : NULL);
+}
+
+/* Brings closer the flows that the 'n' operations, at most MAX_TOGETHER, name
+ * by ufid: nearly all of the time would be spent waiting for memory, for one
+ * flow after the other. */
 static void
-find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
-               struct dpif_xdp_flow *flows[])
+prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
 {
     const struct cmap_node *nodes[MAX_TOGETHER];
     uint32_t hashes[MAX_TOGETHER];
     unsigned long int map = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct dpif_flow_del *del = &ops[i]->flow_del;
+        const ovs_u128 *ufid = op_ufid(ops[i]);
 
-        if (del->ufid) {
+        if (ufid) {
             map |= 1UL << i;
-            hashes[i] = ufid_hash(del->ufid);
+            hashes[i] = ufid_hash(ufid);
         }
     }
     map = cmap_find_batch(&dp->flows, map, hashes, nodes);
@@ -471,6 +500,15 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
                                        node)->fp);
         }
     }
+}
+
+/* Stores the flows that the 'n' operations, at most MAX_TOGETHER, delete, NULL
+ * where there is none, and brings closer what deleting them reads. */
+static void
+find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
+               struct dpif_xdp_flow *flows[])
+{
+    prefetch_flows(dp, ops, n);
     for (size_t i = 0; i < n; i++) {
         const struct dpif_flow_del *del = &ops[i]->flow_del;
 
@@ -491,26 +529,20 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
 /* The flow that 'put' would modify, or that forbids it to create one: that with
  * 'ufid' or, failing that, one that packets of 'match' match.  Whoever creates
  * a flow by ufid asks after a packet that matched none: then only another
- * of the same kind, for which another packet asked, is in the way. */
+ * of the same kind, for which another packet asked, is in the way, and that
+ * shows when it is installed. */
 static struct dpif_xdp_flow *
 find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
               const ovs_u128 *ufid, const struct match *match)
 {
     struct dpif_xdp_flow *found = find_flow(dp, ufid, NULL, 0);
-    struct dpif_xdp_rule *rule;
+    struct dpif_xdp_key key;
 
-    if (found) {
+    if (found || (put->ufid && put->flags & DPIF_FP_CREATE)) {
         return found;
     }
-    if (put->ufid && put->flags & DPIF_FP_CREATE) {
-        rule = dpif_xdp_cls_find(&dp->cls, match);
-    } else {
-        struct dpif_xdp_key key;
-
-        dpif_xdp_key_from_flow(&match->flow, &key);
-        rule = dpif_xdp_cls_lookup(&dp->cls, &key);
-    }
-    return dpif_xdp_flow_from_rule(rule);
+    dpif_xdp_key_from_flow(&match->flow, &key);
+    return dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls, &key));
 }
 
 static int

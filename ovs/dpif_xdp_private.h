@@ -297,7 +297,7 @@ void dpif_xdp_flow_free(struct dpif_xdp_flow *);
 void dpif_xdp_match_finish(struct match *);
 void dpif_xdp_flows_flush(struct dpif_xdp_dp *);
 int dpif_xdp_flow_flush(struct dpif *);
-int dpif_xdp_flow_put(struct dpif *, const struct dpif_flow_put *);
+void dpif_xdp_flows_put(struct dpif *, struct dpif_op *ops[], size_t n);
 void dpif_xdp_flows_del(struct dpif *, struct dpif_op *ops[], size_t n);
 int dpif_xdp_flow_get(struct dpif *, const struct dpif_flow_get *);
 struct dpif_flow_dump *dpif_xdp_flow_dump_create(

@@ -63,14 +63,12 @@ void dpif_xdp_cls_init(struct dpif_xdp_cls *);
 /* Frees what 'cls' refers to.  All rules must have been removed. */
 void dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls);
 
-/* Adds 'rule' for what 'match' matches; in_port is always matched exactly. */
-void dpif_xdp_cls_insert(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule,
-                         const struct match *match);
-
-/* Returns the rule that was inserted for a match equal to 'match', or NULL.
- * For writers. */
-struct dpif_xdp_rule *dpif_xdp_cls_find(struct dpif_xdp_cls *,
-                                        const struct match *match);
+/* Adds 'rule' for what 'match' matches; in_port is always matched exactly.
+ * Returns NULL, or the rule that was inserted for an equal match before: then
+ * nothing has changed. */
+struct dpif_xdp_rule *dpif_xdp_cls_insert(struct dpif_xdp_cls *,
+                                          struct dpif_xdp_rule *rule,
+                                          const struct match *match);
 
 /* Removes 'rule'.  Readers may still find and use it until a grace period has
  * passed; then dpif_xdp_rule_uninit() frees what it refers to. */

@@ -11,17 +11,19 @@
 #include "openvswitch/match.h"
 #include "random.h"
 
-static struct subtable *subtable_find(struct dpif_xdp_cls *,
-                                      const struct flow_wildcards *);
 static struct subtable *subtable_get(struct dpif_xdp_cls *,
                                      const struct flow_wildcards *);
 static uint32_t wc_hash(const struct flow_wildcards *);
 static void subtable_insert(struct subtable *, struct dpif_xdp_entry *);
 static void subtable_remove(struct subtable *, const struct dpif_xdp_entry *);
 static void subtable_destroy(struct dpif_xdp_cls *, struct subtable *);
+static struct dpif_xdp_entry *entry_find(const struct subtable *,
+                                         uint64_t hash,
+                                         const uint64_t values[]);
 static struct dpif_xdp_entry *entry_create(struct subtable *,
                                            struct dpif_xdp_rule *,
-                                           const struct flow *);
+                                           uint64_t hash,
+                                           const uint64_t values[]);
 static uint32_t index_alloc(struct dpif_xdp_cls *);
 static bool is_simple(const struct flow_wildcards *);
 
@@ -48,37 +50,19 @@ dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls)
                                                &cls->entries));
 }
 
-void
+struct dpif_xdp_rule *
 dpif_xdp_cls_insert(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule,
                     const struct match *match)
 {
     struct flow_wildcards wc = match->wc;
     struct dpif_xdp_entries *entries;
     struct dpif_xdp_entry *entry;
-
-    WC_MASK_FIELD(&wc, in_port);
-    entry = entry_create(subtable_get(cls, &wc), rule, &match->flow);
-    entry->index = index_alloc(cls);
-    entries = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
-    ovsrcu_set(&entries->entries[entry->index], entry);
-    rule->entry = entry;
-    subtable_insert(entry->subtable, entry);
-}
-
-struct dpif_xdp_rule *
-dpif_xdp_cls_find(struct dpif_xdp_cls *cls, const struct match *match)
-{
-    struct flow_wildcards wc = match->wc;
-    uint64_t values[FLOW_U64S];
     struct subtable *subtable;
-    struct slots *slots;
+    uint64_t values[FLOW_U64S];
     uint64_t hash = 0;
 
     WC_MASK_FIELD(&wc, in_port);
-    subtable = subtable_find(cls, &wc);
-    if (!subtable) {
-        return NULL;
-    }
+    subtable = subtable_get(cls, &wc);
     for (size_t i = 0; i < subtable->n_words; i++) {
         const struct mask_word *word = &subtable->words[i];
 
@@ -86,19 +70,17 @@ dpif_xdp_cls_find(struct dpif_xdp_cls *cls, const struct match *match)
         hash = hash_word(hash, values[i], word);
     }
     hash = hash_end(hash);
-    slots = ovsrcu_get_protected(struct slots *, &subtable->slots);
-    for (size_t i = slot_first(slots, hash); slot_hash(slots, i);
-         i = slot_next(slots, i)) {
-        struct dpif_xdp_entry *entry
-            = ovsrcu_get_protected(struct dpif_xdp_entry *,
-                                   &slots->slots[i].entry);
-
-        if (slot_hash(slots, i) == hash && entry
-            && !memcmp(entry->values, values,
-                       subtable->n_words * sizeof values[0])) {
-            return entry->rule;
-        }
+    entry = entry_find(subtable, hash, values);
+    if (entry) {
+        return entry->rule;
     }
+
+    entry = entry_create(subtable, rule, hash, values);
+    entry->index = index_alloc(cls);
+    entries = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
+    ovsrcu_set(&entries->entries[entry->index], entry);
+    rule->entry = entry;
+    subtable_insert(subtable, entry);
     return NULL;
 }
 
@@ -235,31 +217,22 @@ wc_hash(const struct flow_wildcards *wc)
 }
 
 static struct subtable *
-subtable_find(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
+subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
 {
     struct subtable *subtable = cls->last;
+    struct slots *slots;
+    size_t n_words = 0;
+    uint32_t hash;
 
     if (subtable && !memcmp(&subtable->wc, wc, sizeof *wc)) {
         return subtable;
     }
-    HMAP_FOR_EACH_WITH_HASH (subtable, node, wc_hash(wc), &cls->by_mask) {
+    hash = wc_hash(wc);
+    HMAP_FOR_EACH_WITH_HASH (subtable, node, hash, &cls->by_mask) {
         if (!memcmp(&subtable->wc, wc, sizeof *wc)) {
             cls->last = subtable;
             return subtable;
         }
-    }
-    return NULL;
-}
-
-static struct subtable *
-subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
-{
-    struct subtable *subtable = subtable_find(cls, wc);
-    struct slots *slots;
-    size_t n_words = 0;
-
-    if (subtable) {
-        return subtable;
     }
     for (size_t i = 0; i < FLOW_U64S; i++) {
         n_words += flow_u64_value(&wc->masks, i) != 0;
@@ -281,7 +254,7 @@ subtable_get(struct dpif_xdp_cls *cls, const struct flow_wildcards *wc)
     subtable->simple = is_simple(wc);
     slots = xzalloc_cacheline(sizeof *slots + sizeof slots->slots[0]);
     ovsrcu_init(&subtable->slots, slots);
-    hmap_insert(&cls->by_mask, &subtable->node, wc_hash(wc));
+    hmap_insert(&cls->by_mask, &subtable->node, hash);
     pvector_insert(&cls->subtables, subtable, 0);
     pvector_publish(&cls->subtables);
     return subtable;
@@ -319,38 +292,53 @@ subtable_destroy(struct dpif_xdp_cls *cls, struct subtable *subtable)
 }
 
 static struct dpif_xdp_entry *
-entry_create(struct subtable *subtable, struct dpif_xdp_rule *rule,
-             const struct flow *flow)
+entry_find(const struct subtable *subtable, uint64_t hash,
+           const uint64_t values[])
 {
-    struct dpif_xdp_entry *entry
-        = xmalloc_cacheline(sizeof *entry
-                            + subtable->n_words * sizeof entry->values[0]);
-    uint64_t hash = 0;
+    const struct slots *slots = ovsrcu_get_protected(struct slots *,
+                                                     &subtable->slots);
 
-    for (size_t i = 0; i < subtable->n_words; i++) {
-        const struct mask_word *word = &subtable->words[i];
+    for (size_t i = slot_first(slots, hash); slot_hash(slots, i);
+         i = slot_next(slots, i)) {
+        struct dpif_xdp_entry *entry
+            = ovsrcu_get_protected(struct dpif_xdp_entry *,
+                                   &slots->slots[i].entry);
 
-        entry->values[i] = flow_u64_value(flow, word->word) & word->mask;
-        hash = hash_word(hash, entry->values[i], word);
+        if (slot_hash(slots, i) == hash && entry
+            && !memcmp(entry->values, values,
+                       subtable->n_words * sizeof values[0])) {
+            return entry;
+        }
     }
-    entry->hash = hash_end(hash);
+    return NULL;
+}
+
+static struct dpif_xdp_entry *
+entry_create(struct subtable *subtable, struct dpif_xdp_rule *rule,
+             uint64_t hash, const uint64_t values[])
+{
+    size_t size = subtable->n_words * sizeof values[0];
+    struct dpif_xdp_entry *entry = xmalloc_cacheline(sizeof *entry + size);
+
+    memcpy(entry->values, values, size);
+    entry->hash = hash;
     entry->rule = rule;
     entry->subtable = subtable;
     atomic_init(&entry->patterns, NULL);
     return entry;
 }
 
+/* 'hash' is that of 'entry', which may be far away in memory. */
 static void
-slots_insert(struct slots *slots, struct dpif_xdp_entry *entry)
+slots_insert(struct slots *slots, struct dpif_xdp_entry *entry, uint64_t hash)
 {
-    size_t i = slot_first(slots, entry->hash);
+    size_t i = slot_first(slots, hash);
 
     while (slot_hash(slots, i)) {
         i = slot_next(slots, i);
     }
     ovsrcu_set(&slots->slots[i].entry, entry);
-    atomic_store_explicit(&slots->slots[i].hash, entry->hash,
-                          memory_order_release);
+    atomic_store_explicit(&slots->slots[i].hash, hash, memory_order_release);
 }
 
 static void
@@ -370,7 +358,7 @@ subtable_insert(struct subtable *subtable, struct dpif_xdp_entry *entry)
                                        &old->slots[i].entry);
 
             if (moved) {
-                slots_insert(new, moved);
+                slots_insert(new, moved, slot_hash(old, i));
             }
         }
         ovsrcu_set(&subtable->slots, new);
@@ -378,7 +366,7 @@ subtable_insert(struct subtable *subtable, struct dpif_xdp_entry *entry)
         subtable->n_used = subtable->n_rules;
         old = new;
     }
-    slots_insert(old, entry);
+    slots_insert(old, entry, entry->hash);
     subtable->n_used++;
     subtable->n_rules++;
 }

@@ -161,7 +161,9 @@ xdp_insert(const struct match *match, uint32_t id)
     struct xdp_rule *rule = xmalloc(sizeof *rule);
 
     rule->id = id;
-    dpif_xdp_cls_insert(&xdp_cls, &rule->rule, match);
+    if (dpif_xdp_cls_insert(&xdp_cls, &rule->rule, match)) {
+        free(rule);
+    }
 }
 
 static void

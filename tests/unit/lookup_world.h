@@ -114,11 +114,12 @@ random_match(struct match *match)
     }
 }
 
+/* Does nothing if there is one with an equal match. */
 static inline void
 target_insert(struct dpif_xdp_cls *cls, struct target *target)
 {
-    dpif_xdp_cls_insert(cls, &target->rule, &target->match);
-    target->inserted = true;
+    target->inserted = !dpif_xdp_cls_insert(cls, &target->rule,
+                                            &target->match);
 }
 
 /* Frees what readers may hold, once the caller has none of it. */

@@ -412,6 +412,34 @@ test_reinsert(void **state)
     dpif_xdp_cls_destroy(&cls);
 }
 
+/* There is one rule at most for each match. */
+static void
+test_equal_match(void **state)
+{
+    struct target target, equal, other_mask;
+    struct dpif_xdp_cls cls;
+    struct dpif_xdp_key key;
+
+    dpif_xdp_cls_init(&cls);
+    prefix_target(&target, 10 << 24, 8);
+    prefix_target(&equal, (10 << 24) + 1, 8);   /* Under the mask. */
+    prefix_target(&other_mask, 10 << 24, 9);
+    assert_null(dpif_xdp_cls_insert(&cls, &target.rule, &target.match));
+    assert_null(dpif_xdp_cls_insert(&cls, &other_mask.rule,
+                                    &other_mask.match));
+    assert_ptr_equal(dpif_xdp_cls_insert(&cls, &equal.rule, &equal.match),
+                     &target.rule);
+
+    target_remove(&cls, &target);
+    target_remove(&cls, &other_mask);
+    ipv4_key(&key, 10 << 24);
+    assert_null(dpif_xdp_cls_lookup(&cls, &key));
+    assert_null(dpif_xdp_cls_insert(&cls, &equal.rule, &equal.match));
+    assert_ptr_equal(dpif_xdp_cls_lookup(&cls, &key), &equal.rule);
+    target_remove(&cls, &equal);
+    dpif_xdp_cls_destroy(&cls);
+}
+
 /* Two rules with one mask whose hashes are equal, made from the formula: the
  * factors of a product are exchanged. */
 static void
@@ -540,6 +568,7 @@ main(void)
         cmocka_unit_test(test_equal_rule_hashes),
         cmocka_unit_test(test_other_shape),
         cmocka_unit_test(test_reinsert),
+        cmocka_unit_test(test_equal_match),
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_rule_mask),
         cmocka_unit_test(test_simple),
