@@ -69,6 +69,20 @@ static int find(const struct bpf_tc_hook *hook, bool *ret_ours)
     return err;
 }
 
+bool oxdp_clsact_runs(int ifindex, int prog_fd)
+{
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_INGRESS);
+    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = OXDP_CLSACT_HANDLE, .priority = OXDP_CLSACT_PRIORITY);
+    struct bpf_prog_info info = { 0 };
+    uint32_t len = sizeof info;
+    int err;
+
+    oxdp_libbpf_listen();
+    err = bpf_tc_query(&hook, &filter);
+    oxdp_libbpf_heard();
+    return !err && !bpf_obj_get_info_by_fd(prog_fd, &info, &len) && info.id == filter.prog_id;
+}
+
 bool oxdp_clsact_is_ours(uint32_t prog_id)
 {
     struct bpf_prog_info info = { 0 };

@@ -19,6 +19,9 @@ int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error);
 /* Removes our filter, and nobody else's, if there is one. */
 void oxdp_clsact_detach(int ifindex);
 
+/* Whether our filter at 'ifindex' runs 'prog_fd'. */
+bool oxdp_clsact_runs(int ifindex, int prog_fd);
+
 /* Whether this is the program that ports have at tcx, of this process or another. */
 bool oxdp_clsact_is_ours(uint32_t prog_id);
 

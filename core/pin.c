@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clsact.h"
+
 #define BPFFS "/sys/fs/bpf"
 #define ROOT BPFFS "/ovs-xdp"
 #define OLD "old"
@@ -38,6 +40,10 @@ static void remove_dead(void);
 static void move_to_old(struct oxdp_pins *);
 static void remove_content(const char *path);
 static bool is_dead(const char *path);
+static int ifindex_of_filter(const char *path);
+static bool has_filter(const char *path);
+static bool is_at_work(const char *path);
+static void remove_pin(const char *path, void *aux);
 static void join(char path[PATH_MAX], const char *folder, const char *name);
 static int fail(int err, char **ret_error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -125,6 +131,18 @@ int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name)
         }
     }
     return fd;
+}
+
+bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name)
+{
+    char old[PATH_MAX], path[PATH_MAX];
+
+    if (!pins) {
+        return false;
+    }
+    join(old, pins->path, OLD);
+    join(path, old, name);
+    return ifindex_of_filter(path) ? has_filter(path) : !access(path, F_OK);
 }
 
 void oxdp_pins_forget_old(struct oxdp_pins *pins)
@@ -230,21 +248,45 @@ static bool is_link(const char *path)
     return !strncmp(name, "link-", 5) || !strncmp(name, "tcx-", 4) || !strcmp(name, "upcall");
 }
 
+/* The device whose filter runs the program at 'path'; 0 if it is something else. */
+static int ifindex_of_filter(const char *path)
+{
+    int ifindex;
+
+    return sscanf(strrchr(path, '/') + 1, "filter-%d", &ifindex) == 1 ? ifindex : 0;
+}
+
+/* Whether the filter that ran the program at 'path' still does. */
+static bool has_filter(const char *path)
+{
+    int fd = bpf_obj_get(path);
+    bool has = fd >= 0 && oxdp_clsact_runs(ifindex_of_filter(path), fd);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return has;
+}
+
 static void move_entry(const char *path, void *old)
 {
     char to[PATH_MAX];
 
-    if (is_link(path)) {
+    if (is_link(path) || ifindex_of_filter(path)) {
         join(to, old, strrchr(path, '/') + 1);
-        rename(path, to);
+        if (is_at_work(to)) {
+            remove_pin(path, NULL);
+        } else {
+            rename(path, to);
+        }
     } else {
         unlink(path);
     }
 }
 
 /* A link holds its program, and that its maps: they need no pins of their own any more.  If the process before
- * had not come far, the folder "old" has more from before that; a link's name is its device's, which has one
- * link at most. */
+ * had not come far, the folder "old" has more from before that.  Of two links at one device, which there can be at tcx,
+ * the older is the one that handles packets. */
 static void move_to_old(struct oxdp_pins *pins)
 {
     char old[PATH_MAX];
@@ -255,7 +297,8 @@ static void move_to_old(struct oxdp_pins *pins)
     rmdir(old);                 /* If it is empty. */
 }
 
-/* A link that another process pinned has no other owner any more: detached, it leaves its device at once. */
+/* A link that another process pinned has no other owner any more: detached, it leaves its device at once.  So does its
+ * filter, if another program has not taken its place. */
 static void remove_pin(const char *path, void *aux)
 {
     if (is_link(path)) {
@@ -265,6 +308,8 @@ static void remove_pin(const char *path, void *aux)
             bpf_link_detach(fd);
             close(fd);
         }
+    } else if (ifindex_of_filter(path) && has_filter(path)) {
+        oxdp_clsact_detach(ifindex_of_filter(path));
     }
     unlink(path);
 }
@@ -305,22 +350,28 @@ static void remove_dead(void)
     for_each_entry(ROOT, look_into_namespace, NULL);
 }
 
-static void look_for_device(const char *path, void *alive)
+/* Whether there is a link or a filter at 'path' whose device exists. */
+static bool is_at_work(const char *path)
 {
     struct bpf_link_info info = { 0 };
     __u32 len = sizeof info;
+    bool is = false;
     int fd;
 
-    if (!is_link(path)) {
-        return;
+    if (ifindex_of_filter(path)) {
+        return has_filter(path);
     }
-    fd = bpf_obj_get(path);
+    fd = is_link(path) ? bpf_obj_get(path) : -1;
     if (fd >= 0) {
-        if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.xdp.ifindex) {
-            *(bool *) alive = true;
-        }
+        is = bpf_obj_get_info_by_fd(fd, &info, &len) || info.xdp.ifindex;
         close(fd);
     }
+    return is;
+}
+
+static void look_for_device(const char *path, void *alive)
+{
+    *(bool *) alive |= is_at_work(path);
 }
 
 static bool is_dead(const char *path)

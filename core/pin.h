@@ -4,12 +4,14 @@
  *     /sys/fs/bpf/ovs-xdp/<inode of the network namespace>/<datapath>/
  *
  * root-only, so that known flows keep flowing when the process ends, however it ends.  The process that has
- * the folder holds a lock (flock) on it.  The links that a process before left there move to the folder "old"
- * in it, and their programs work on until the new one has taken them over, or has said that it needs no more
- * of them.  Folders of namespaces that are gone are removed by whoever comes.  The layout's version is in the pinned map of
+ * the folder holds a lock (flock) on it.  The links that a process before left there, and the programs of its filters, move
+ * to the folder "old" in it, and the programs work on until the new one has taken them over, or has said that it needs no
+ * more of them.  Folders of namespaces that are gone are removed by whoever comes.  The layout's version is in the pinned map of
  * struct dp_head. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
+
+#include <stdbool.h>
 
 struct oxdp_pins;
 
@@ -30,7 +32,11 @@ void oxdp_pins_remove(struct oxdp_pins *pins, const char *name);
  * its file descriptor, or -ENOENT or another negative errno. */
 int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name);
 
-/* Removes what the process before left and nobody inherited; links are detached at once.  NULL is allowed. */
+/* Whether the process before pinned 'name' and nobody inherited it; of a filter's program, only if the filter is there. */
+bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name);
+
+/* Removes what the process before left and nobody inherited; links and filters are detached at once.  NULL is
+ * allowed. */
 void oxdp_pins_forget_old(struct oxdp_pins *pins);
 
 #endif /* core/pin.h */

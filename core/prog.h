@@ -55,8 +55,12 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
 /* Devices that still run the program of a process before, over its tables, keep it when they are attached,
  * until this: then they run the program of 'progs', each from one frame to the next, and what else the process
  * before left is removed.  From then on programs are exchanged when they are attached.  Returns how many
- * devices were taken over; '*ret_error' is the last failure, a negative errno, or 0. */
-uint32_t oxdp_progs_take_over(struct oxdp_progs *progs, int *ret_error);
+ * devices were taken over; the others have oxdp_progs_error(). */
+uint32_t oxdp_progs_take_over(struct oxdp_progs *progs);
+
+/* Why 'ifindex', attached, was left without a program by oxdp_progs_take_over(): a negative errno, -ENODEV if the device is
+ * gone; or 0.  To be detached and attached again. */
+int oxdp_progs_error(const struct oxdp_progs *progs, int ifindex);
 
 /* Detaches from 'ifindex' (no error if the device is gone) and forgets its port and sockets. */
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex);

@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/if_link.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -38,17 +39,19 @@ void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int if
     }
 }
 
-uint32_t oxdp_progs_take_over(struct oxdp_progs *progs, int *ret_error)
+uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
 {
     uint32_t n = 0;
 
-    *ret_error = 0;
     oxdp_special_begin_attach(progs, false);
     for (uint32_t i = 0; !progs->taken_over && i < progs->max_ports; i++) {
-        if (progs->attachments[i].old_program) {
-            int err = exchange(progs, &progs->attachments[i]);
+        struct oxdp_attachment *at = &progs->attachments[i];
 
-            *ret_error = err ? err : *ret_error;
+        if (at->old_program || at->old_tcx) {
+            int err = at->old_program ? exchange(progs, at) : 0;
+
+            err = err || !at->old_tcx ? err : oxdp_tcx_take_over(progs, at);
+            at->error = err;
             n += !err;
         }
     }
@@ -85,7 +88,10 @@ static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
     char name[32];
 
     if (fd < 0) {
-        return fd;
+        char ifname[IF_NAMESIZE];
+
+        /* The kernel says EINVAL of a device that does not exist. */
+        return if_indextoname(at->ifindex, ifname) ? fd : -ENODEV;
     }
     at->link_fd = fd;
     snprintf(name, sizeof name, "link-%d", at->ifindex);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "bpf/xdp.skel.h"
-#include "core/clsact.h"
 #include "core/device.h"
 
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
@@ -58,10 +57,17 @@ void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
         oxdp_link_detach(progs, "link", at->link_fd, ifindex);
         oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
         if (at->clsact) {
-            oxdp_clsact_detach(ifindex);
+            oxdp_tcx_detach_filter(progs, at);
         }
         oxdp_attachment_free(progs, at);
     }
+}
+
+int oxdp_progs_error(const struct oxdp_progs *progs, int ifindex)
+{
+    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+
+    return at ? at->error : -ENODEV;
 }
 
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)

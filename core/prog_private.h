@@ -27,7 +27,9 @@ struct oxdp_attachment {
     bool passes;                /* The XDP program is oxdp_pass() of bpf/tcx.bpf.c. */
     bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
     bool old_program;           /* The XDP link, inherited, still runs the program of the process before. */
+    bool old_tcx;               /* What the process before left at tcx still handles the packets. */
     bool clsact;                /* A filter there does what a tcx link would. */
+    int error;                  /* Why it has no program any more (oxdp_progs_error()). */
     bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
     struct bpf_port port;
 };
@@ -174,7 +176,10 @@ void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 /* Tells the programs of a change to 'at->port'.  0 or a negative errno. */
 int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 
-/* The program that lets packets pass to tcx (core/tcx.c). */
+/* Takes away the filter of 'at'; puts our program into the place of that of the process before (0 or a negative
+ * errno); the program that lets packets pass to tcx (core/tcx.c). */
+void oxdp_tcx_detach_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at);
+int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at);
 int oxdp_tcx_pass_prog(const struct oxdp_progs *progs);
 
 /* Returns 'err' with the sentence in '*ret_error'. */

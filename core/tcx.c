@@ -54,6 +54,8 @@ static const char *const unfinished[] = {
 static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
 static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
+static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error);
+static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error);
 
 int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues, char **ret_error)
 {
@@ -142,23 +144,52 @@ bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
 /* A link if the kernel has tcx (6.6), else a clsact filter. */
 static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error)
 {
-    int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
     LIBBPF_OPTS(bpf_link_create_opts, link);
     char name[32];
-    int err;
 
-    at->tcx_fd = bpf_link_create(prog_fd, at->ifindex, ATTACH_TCX_INGRESS, &link);
-    if (at->tcx_fd >= 0) {
-        snprintf(name, sizeof name, "tcx-%d", at->ifindex);
-        oxdp_pins_add(progs->pins, name, at->tcx_fd);
-        return 0;
+    at->tcx_fd = bpf_link_create(bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx), at->ifindex, ATTACH_TCX_INGRESS,
+                                 &link);
+    if (at->tcx_fd == -EINVAL) {
+        return attach_filter(progs, at, ret_error);
     }
-    if (at->tcx_fd != -EINVAL) {
+    if (at->tcx_fd < 0) {
         return at->tcx_fd;
     }
-    err = oxdp_clsact_attach(at->ifindex, prog_fd, ret_error);
-    at->clsact = !err;
+    snprintf(name, sizeof name, "tcx-%d", at->ifindex);
+    at->old_tcx = oxdp_pins_has_old(progs->pins, name);
+    oxdp_pins_add(progs->pins, name, at->tcx_fd);
+    return 0;
+}
+
+/* A filter that a process before left handles every packet until oxdp_tcx_take_over(), as its link would. */
+static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "filter-%d", at->ifindex);
+    at->clsact = true;
+    at->old_tcx = oxdp_pins_has_old(progs->pins, name);
+    return at->old_tcx ? 0 : put_filter(progs, at, ret_error);
+}
+
+/* The pinned program tells the next process whose filter it is. */
+static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error)
+{
+    int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
+    int err = oxdp_clsact_attach(at->ifindex, prog_fd, ret_error);
+    char name[32];
+
+    if (!err) {
+        snprintf(name, sizeof name, "filter-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, prog_fd);
+    }
     return err;
+}
+
+int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    at->old_tcx = false;
+    return at->clsact ? put_filter(progs, at, NULL) : 0;
 }
 
 /* Somebody else's program there does as well. */
@@ -225,6 +256,15 @@ int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_err
         err = oxdp_attachment_write(progs, at);
     }
     return err ? attach_failed(err, ret_error) : 0;
+}
+
+void oxdp_tcx_detach_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "filter-%d", at->ifindex);
+    oxdp_pins_remove(progs->pins, name);
+    oxdp_clsact_detach(at->ifindex);
 }
 
 /* A pair of these names that a dead process left is ours. */

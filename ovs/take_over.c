@@ -5,6 +5,8 @@
 
 #include "dpif_xdp_private.h"
 
+#include <errno.h>
+
 #include "netdev_internal.h"
 #include "netdev_xdp.h"
 #include "openvswitch/poll-loop.h"
@@ -30,21 +32,33 @@ is_due(struct dpif_xdp_dp *dp)
     return began && dp->progs && !dp->taken_over;
 }
 
+/* 'port' was left without a program.  Opened anew it gets one as a new port
+ * does; if that fails, too, it is tried again and again, and the Interface's
+ * error says why. */
+static void
+open_again(struct dpif_xdp_port *port, int error)
+{
+    if (error == ENODEV) {
+        VLOG_INFO("%s: the device went while it was taken over from the "
+                  "daemon before", netdev_get_name(port->dev));
+    } else {
+        VLOG_WARN("%s: the device does not exchange the program of the daemon "
+                  "before (%s), the port is opened again",
+                  netdev_get_name(port->dev), ovs_strerror(error));
+    }
+    port->config_seq = UINT64_MAX;
+}
+
 void
 dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_port *port;
     uint32_t n;
-    int error;
 
     if (!is_due(dp) || dp->take_over_rounds++ < ROUNDS) {
         return;
     }
-    n = oxdp_progs_take_over(dp->progs, &error);
-    if (error) {
-        VLOG_ERR("%s: cannot exchange the program of a device (%s)", dp->name,
-                 ovs_strerror(-error));
-    }
+    n = oxdp_progs_take_over(dp->progs);
     if (n) {
         VLOG_INFO("%s: took over %"PRIu32" devices from the daemon before",
                   dp->name, n);
@@ -53,8 +67,14 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     dpif_xdp_internal_sweep();
     CMAP_FOR_EACH (port, node, &dp->ports) {
         if (port->is_device && port->device.ifindex) {
-            dpif_xdp_netdev_count_start(port->dev, dp->progs,
-                                        &port->device);
+            int error = -oxdp_progs_error(dp->progs, port->device.ifindex);
+
+            if (error) {
+                open_again(port, error);
+            } else {
+                dpif_xdp_netdev_count_start(port->dev, dp->progs,
+                                            &port->device);
+            }
         }
     }
 }

@@ -56,9 +56,15 @@ def host():
 
 
 @pytest.fixture
-def switch(request, world):
+def environment():
+    """Variables of the switch's environment; for files that have some."""
+    return {}
+
+
+@pytest.fixture
+def switch(request, world, environment):
     """A running switch without bridges.  It ends before the namespaces do; after a failure its log is shown."""
-    with switches.Switch() as running:
+    with switches.Switch(env=environment) as running:
         yield running
         if not getattr(request.node, "passed", True):
             print("\n".join(running.log()[-15:]))

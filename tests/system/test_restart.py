@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restarts without a gap: programs go on while there is no daemon, and the next daemon takes them over.
 
-    red == to-red [XDP] == green       1,000 datagrams a second to green, 100 back
+    red == to-red [hook] == green      1,000 datagrams a second to green, 100 back
+
+Each test runs with ports on XDP, on tcx, and on tcx as it is before Linux 6.6, a clsact filter (which refuse.c brings
+about with any kernel).
 """
 import contextlib
+import hashlib
+import os
 import pathlib
 import signal
+import socket
+import threading
 
 import pytest
 
@@ -15,18 +22,25 @@ import traffic
 import wire
 import xdp
 
-HOOK = "xdp"
-
 # Of 1,000 datagrams a second that the switch may lose over a whole restart.  None is lost when nothing else runs.
 BOUND = 50
 FOLDER = pathlib.Path("/sys/fs/bpf/ovs-xdp")
 WAYS = ("kill", "terminate", "exit")
+HOOKS = ("xdp", "tcx", "clsact")
+REFUSE = pathlib.Path("/run/refuse")
 
 
 @pytest.fixture(autouse=True)
 def _only_xdp():
     if switches.DATAPATH != "xdp":
         pytest.skip("stock Open vSwitch's userspace datapath ends with its daemon")
+
+
+@pytest.fixture(params=HOOKS)
+def environment(request, world, monkeypatch):
+    monkeypatch.setattr(switches.Switch, "hook", "xdp" if request.param == "xdp" else "tcx")
+    REFUSE.write_text("tcx" if request.param == "clsact" else "")
+    return {"LD_PRELOAD": str(switches.BUILD / "tests/system/refuse.so"), "REFUSE": str(REFUSE)}
 
 
 def end(switch, how):
@@ -40,8 +54,13 @@ def end(switch, how):
         switch.stop()
 
 
+def program(device):
+    """What handles packets that arrive at 'device'; None if nothing does."""
+    return xdp.attached(device) if switches.Switch.hook == "xdp" else next(iter(xdp.at_ingress(device)), None)
+
+
 def programs():
-    return {name: xdp.attached(f"to-{name}") for name in ("red", "green", "blue")}
+    return {name: program(f"to-{name}") for name in ("red", "green", "blue")}
 
 
 def wait_for_take_over(switch, count):
@@ -79,16 +98,66 @@ class Load:
         self._stack.close()
 
 
-def in_xdp(network):
-    return any("in_port(to-red)" in flow and "dp:xdp" in flow and "actions:to-green" in flow
+def offloaded(network):
+    return any("in_port(to-red)" in flow and f"dp:{switches.Switch.hook}" in flow and "actions:to-green" in flow
                for flow in network.switch.dump_flows("-m"))
+
+
+class Connection:
+    """A TCP connection that sends as fast as it goes."""
+
+    def __init__(self, client, server, address, port=5011):
+        with server.entered():
+            listener = socket.create_server((address, port))
+        with listener:
+            with client.entered():
+                self._client = socket.create_connection((address, port), lab.PATIENCE)
+            self._server, _ = listener.accept()
+        self._server.settimeout(lab.PATIENCE)
+        self._sent, self._got, self.received = hashlib.sha256(), hashlib.sha256(), 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self):
+        data = os.urandom(1 << 16)
+        while not self._stop.is_set():
+            self._client.sendall(data)
+            self._sent.update(data)
+        self._client.shutdown(socket.SHUT_WR)
+
+    def _receive(self):
+        while chunk := self._server.recv(1 << 16):
+            self._got.update(chunk)
+            self.received += len(chunk)
+
+    def goes_on(self):
+        """Waits until more than was under way has arrived."""
+        before = self.received
+        lab.wait_until(lambda: self.received > before + (16 << 20), "bytes over TCP")
+
+    def same(self):
+        """Ends it: whether what arrived is what was sent."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(lab.PATIENCE)
+        return not any(thread.is_alive() for thread in self._threads) and self._sent.digest() == self._got.digest()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._client.close()
+        self._server.close()
 
 
 @pytest.mark.parametrize("how", WAYS)
 def test_restart_loses_nothing(network, how):
     network.switch.expected += ["terminating with signal"]
     with Load(network) as load:
-        lab.wait_until(lambda: in_xdp(network), "the flow in XDP")
+        lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
         for count in 1, 2:
             before = programs()
             end(network.switch, how)
@@ -97,13 +166,29 @@ def test_restart_loses_nothing(network, how):
             network.switch.start()
             wait_for_take_over(network.switch, count)
             load.settle()
-            lab.wait_until(lambda: in_xdp(network), "the flow in XDP")
+            lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
             after = programs()
             assert all(after[name] and after[name] != before[name] for name in after)
         lost = load.lost()
         print(f"{how}: {lost} lost of {load.there.sent}")
         assert lost <= 2 * BOUND
     assert not (next(FOLDER.glob("*/ovs-xdp")) / "old").exists()
+
+
+def test_tcp_goes_on(network):
+    """A connection does not notice: not that there is no daemon, nor that one takes over."""
+    switch = network.switch
+    with traffic.Stream(network.green, network.red, "10.0.0.1", interval=0.01), \
+            Connection(network.red, network.green, "10.0.0.2") as connection:
+        connection.goes_on()
+        lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
+        for count in 1, 2:
+            end(switch, "kill")
+            connection.goes_on()
+            switch.start()
+            wait_for_take_over(switch, count)
+            connection.goes_on()
+        assert connection.same()
 
 
 def test_old_flows_until_the_rules_are_back(network):
@@ -113,7 +198,7 @@ def test_old_flows_until_the_rules_are_back(network):
              "priority=1,arp,actions=normal", "priority=0,actions=drop")
     switch.flows("br0", *rules)
     with Load(network) as load:
-        lab.wait_until(lambda: in_xdp(network), "the flow in XDP")
+        lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
         before = programs()
         switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
         for _ in range(2):
@@ -139,13 +224,17 @@ def test_changes_while_there_is_no_daemon(network):
     switch = network.switch
     with Load(network) as load:
         end(switch, "kill")
+        assert program("to-blue")
+        other = {"xdp": ("options:xdp-mode=generic",), "tcx": ("options:xdp-hook=xdp", "options:xdp-mode=generic")}
         switch.vsctl("--no-wait", "--", "del-port", "to-blue",
-                     "--", "set", "interface", "to-green", "options:xdp-mode=generic")
+                     "--", "set", "interface", "to-green", *other[switch.hook])
         switch.start()
         load.settle()
-    lab.wait_until(lambda: xdp.attached("to-blue") is None, "to-blue to be free")
-    assert xdp.attached("to-green")[0] == "generic" and xdp.attached("to-red")[0] == "native"
+    lab.wait_until(lambda: program("to-blue") is None, "to-blue to be free")
+    assert xdp.attached("to-green")[0] == "generic" and not xdp.at_ingress("to-green")
+    assert program("to-red") and len(xdp.at_ingress("to-red")) == (switch.hook == "tcx")
     assert not switch.error("to-green")
+    assert not list(FOLDER.glob("*/ovs-xdp/old"))
     switch.add_port("to-blue")
     traffic.wait_for_ping(network.red, "10.0.0.3")
 
@@ -201,3 +290,47 @@ def test_devices_stay_promiscuous(network):
     lab.wait_until(lambda: promiscuous("to-green"), "the new device to be promiscuous")
     switch.vsctl("del-port", "to-green")
     assert not promiscuous("to-green")
+
+
+def test_nothing_stays_after_cleanup(network):
+    """Whether the daemon has taken over or not, "exit --cleanup" leaves no program on any device."""
+    switch = network.switch
+    for restore_wait in "false", "true":
+        switch.vsctl("set", "open", ".", f"other_config:flow-restore-wait={restore_wait}")
+        end(switch, "kill")
+        assert all(programs().values())
+        switch.start()
+        lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
+        switch.stop(cleanup=True)
+        assert not any(programs().values())
+        assert not FOLDER.exists()
+        switch.vsctl("--no-wait", "remove", "open", ".", "other_config", "flow-restore-wait")
+        switch.start()
+        lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
+
+
+@pytest.mark.parametrize("environment", ["xdp"], indirect=True)
+def test_program_not_exchanged(network):
+    """A link that takes no other program is made anew.  If that fails, too, the port says so and is tried again."""
+    switch = network.switch
+    before = programs()
+    REFUSE.write_text("update")
+    end(switch, "kill")
+    switch.start()
+    wait_for_take_over(switch, 1)
+    after = programs()
+    assert all(after[name] and after[name] != before[name] for name in after)
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+
+    switch.expected += ["does not exchange the program of the daemon before", "cannot use the device with XDP"]
+    switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
+    end(switch, "kill")
+    switch.start()
+    lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
+    REFUSE.write_text("update create")
+    switch.vsctl("--no-wait", "remove", "open", ".", "other_config", "flow-restore-wait")
+    lab.wait_until(lambda: "refuses generic XDP" in (switch.status("to-green") or {}).get("xdp-error", ""), "the trouble")
+    assert any("to-green: the device does not exchange" in line for line in switch.log())
+    REFUSE.write_text("")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    lab.wait_until(lambda: "xdp-error" not in switch.status("to-green"), "the port to be well")

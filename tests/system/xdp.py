@@ -51,13 +51,29 @@ def pin_foreign_program(path):
     os.close(program)
 
 
-def at_tcx(device, where=46):
-    """Names of the programs at tcx of a device, first to last: 46 is BPF_TCX_INGRESS."""
+def tcx_ids(device, where=46):
+    """The programs at tcx of a device, first to last: 46 is BPF_TCX_INGRESS."""
     ids = (ctypes.c_uint32 * 64)()
     with open(f"/sys/class/net/{device}/ifindex", encoding="ascii") as file:
         attributes = struct.pack("=IIIIQI", int(file.read()), where, 0, 0, ctypes.addressof(ids), len(ids))
     bpf(BPF_PROG_QUERY, attributes)
-    return [json.loads(lab.run("bpftool", "-j", "prog", "show", "id", number)).get("name") for number in ids if number]
+    return [number for number in ids if number]
+
+
+def at_tcx(device, where=46):
+    """Their names."""
+    return [json.loads(lab.run("bpftool", "-j", "prog", "show", "id", number)).get("name")
+            for number in tcx_ids(device, where)]
+
+
+def at_ingress(device):
+    """The programs that packets arriving at 'device' meet, in their order: those at tcx, then those of clsact filters."""
+    try:
+        links = tcx_ids(device)
+    except lab.Failed:
+        links = []                      # Before Linux 6.6.
+    filters = json.loads(lab.run("tc", "-j", "filter", "show", "dev", device, "ingress"))
+    return links + [item["options"]["prog"]["id"] for item in filters if "prog" in item.get("options", {})]
 
 
 def bpf(command, attributes):
