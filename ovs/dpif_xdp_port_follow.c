@@ -8,6 +8,7 @@
 
 #include "core/redirect.h"
 #include "netdev-provider.h"
+#include "netdev_internal.h"
 #include "netdev_xdp.h"
 #include "openvswitch/vlog.h"
 #include "timeval.h"
@@ -39,6 +40,27 @@ is_current(const struct dpif_xdp_port *port, int ifindex, uint64_t config_seq)
             && is_alive(port)
             && port->device.peer_xdp == oxdp_device_peer_has_xdp(
                 netdev_get_name(port->dev)));
+}
+
+/* Somebody has deleted the interface of an internal port, or its network
+ * namespace.  The kernel tells of the new one, which then is opened. */
+static void
+restore(struct dpif_xdp_port *port)
+{
+    char *text = NULL;
+    int error = dpif_xdp_internal_restore(port->netdev, &text);
+
+    if (error) {
+        if (dpif_xdp_netdev_set_status(port->dev, "none", "tcx", NULL, text)) {
+            VLOG_ERR("%s: the interface was deleted and does not come back: "
+                     "%s", netdev_get_name(port->netdev), text);
+        }
+        port->retry = time_msec() + RETRY_MS;
+    } else {
+        VLOG_INFO("%s: the interface was deleted, made it again: without "
+                  "addresses, and down", netdev_get_name(port->netdev));
+    }
+    free(text);
 }
 
 /* Opens 'port' anew if its device is another one now, or if its options
@@ -76,7 +98,9 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                   : "device is gone, waiting for it to come back");
         dpif_xdp_port_close(dp, port);
     }
-    if (ifindex > 0) {
+    if (ifindex <= 0 && dpif_xdp_internal_is(port->netdev)) {
+        restore(port);
+    } else if (ifindex > 0) {
         if (dpif_xdp_port_open(dp, port)) {
             port->retry = time_msec() + RETRY_MS;
         } else {

@@ -10,6 +10,7 @@
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
 #include "openvswitch/vlog.h"
+#include "openvswitch/shash.h"
 #include "ovs-thread.h"
 #include "smap.h"
 #include "util.h"
@@ -79,6 +80,42 @@ dpif_xdp_internal_sweep(void)
     }
 }
 
+/* Hardware addresses that Open vSwitch has given interfaces: by name, a struct
+ * eth_addr. */
+static struct shash addresses = SHASH_INITIALIZER(&addresses);
+static struct ovs_mutex addresses_mutex = OVS_MUTEX_INITIALIZER;
+
+static int
+set_etheraddr(struct netdev *netdev, const struct eth_addr mac)
+{
+    int error = netdev_linux_class.set_etheraddr(netdev, mac);
+
+    if (!error) {
+        ovs_mutex_lock(&addresses_mutex);
+        free(shash_replace(&addresses, netdev_get_name(netdev),
+                           xmemdup(&mac, sizeof mac)));
+        ovs_mutex_unlock(&addresses_mutex);
+    }
+    return error;
+}
+
+int
+dpif_xdp_internal_restore(struct netdev *netdev, char **errorp)
+{
+    int error = -oxdp_internal_create(netdev_get_name(netdev), errorp);
+    const struct eth_addr *mac;
+
+    if (!error) {
+        ovs_mutex_lock(&addresses_mutex);
+        mac = shash_find_data(&addresses, netdev_get_name(netdev));
+        if (mac) {
+            netdev_linux_class.set_etheraddr(netdev, *mac);
+        }
+        ovs_mutex_unlock(&addresses_mutex);
+    }
+    return error;
+}
+
 static int
 construct(struct netdev *netdev)
 {
@@ -109,6 +146,9 @@ destruct(struct netdev *netdev)
 {
     netdev_linux_class.destruct(netdev);
     oxdp_internal_delete(netdev_get_name(netdev));
+    ovs_mutex_lock(&addresses_mutex);
+    free(shash_find_and_delete(&addresses, netdev_get_name(netdev)));
+    ovs_mutex_unlock(&addresses_mutex);
 }
 
 /* What the host sends is what the switch receives. */
@@ -204,6 +244,7 @@ dpif_xdp_internal_register(void)
     class.get_features = get_features;
     class.get_stats = get_stats;
     class.get_status = get_status;
+    class.set_etheraddr = set_etheraddr;
     class.set_mtu = set_mtu;
     netdev_register_provider(&class);
 }

@@ -4,7 +4,8 @@
  *
  * A netdev of this class is the host's end of a pair (core/internal.h), which
  * exists as long as the netdev is open, and outlives the process if that ends
- * without closing it.  The other end is the port. */
+ * without closing it.  The other end is the port, which sees to it that the
+ * pair is made again if somebody deletes it. */
 #ifndef NETDEV_INTERNAL_H
 #define NETDEV_INTERNAL_H 1
 
@@ -25,6 +26,11 @@ bool dpif_xdp_internal_is(const struct netdev *);
  * positive errno. */
 int dpif_xdp_internal_open_device(const struct netdev *netdev,
                                   struct netdev **devicep);
+
+/* Makes the pair of 'netdev' again after somebody has deleted it, with the
+ * hardware address that Open vSwitch gave it.  Returns 0, or a positive errno
+ * with a sentence in '*errorp'. */
+int dpif_xdp_internal_restore(struct netdev *netdev, char **errorp);
 
 /* Removes interfaces that a daemon before left and that nobody has opened. */
 void dpif_xdp_internal_sweep(void);

@@ -4,8 +4,10 @@
     host -- br0 ======== br0-xdp [tcx] ---[ switch ]--- red, green, blue
 """
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import struct
@@ -390,22 +392,67 @@ def test_in_another_namespace(network):
     lab.wait_until(lambda: not exists("eth7", inner), "eth7 to be removed")
 
 
-def test_namespace_deleted_with_the_port(network):
-    """The interface is gone with it.  The port can be removed and added again, and all others work meanwhile."""
+def serves(network, name, namespace=None, number=50):
+    """The interface 'name', new and without addresses, works."""
+    namespace = namespace or network.host
+    namespace.run("ip", "link", "set", name, "up")
+    lab.add_addresses(namespace, name, f"10.0.1.{number}/24")
+    lab.add_addresses(network.red, "eth0", f"10.0.1.{number + 1}/24")
+    traffic.wait_for_ping(network.red, f"10.0.1.{number}")
+    traffic.tcp(network.red, namespace, f"10.0.1.{number}", size=1 << 20)
+
+
+def test_interface_deleted(network):
+    """Somebody deletes an interface: there is a new one soon, with the same hardware address, and others go on."""
+    switch = network.switch
+    switch.expected += [r"\bbr0\b"]
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
+        stream.flowing()
+        for number, end in enumerate(("br0", OTHER_END)):
+            before = link("br0")
+            lab.run("ip", "link", "delete", end)
+            lab.wait_until(lambda: exists("br0") and link("br0")["ifindex"] != before["ifindex"], "a new br0")
+            lab.wait_until(lambda: link("br0")["address"] == before["address"], "its hardware address")
+            assert link("br0")["link"] == OTHER_END
+            serves(network, "br0", number=50 + 10 * number)
+        assert stream.lost() == 0
+    assert "xdp-error" not in switch.status("br0")
+    switch.vsctl("del-br", "br0")
+    lab.wait_until(lambda: not exists("br0") and not exists(OTHER_END), "br0 to be removed")
+
+
+def test_interface_deleted_and_its_name_taken(network):
+    """The status says so, and when the name is free, the interface is back."""
+    switch = network.switch
+    switch.expected += [r"\binside\b"]
+    add_internal(network, "inside")
+    os.kill(switch.process.pid, signal.SIGSTOP)
+    try:
+        lab.run("ip", "link", "delete", "inside")
+        lab.run("ip", "link", "add", "inside", "type", "bridge")
+    finally:
+        os.kill(switch.process.pid, signal.SIGCONT)
+    lab.wait_until(lambda: "there is a device inside" in (switch.status("inside") or {}).get("xdp-error", ""), "the reason")
+    traffic.wait_for_ping(network.red, "10.0.0.100")
+    lab.run("ip", "link", "delete", "inside")
+    lab.wait_until(lambda: exists("inside") and exists("inside-xdp"), "inside to be back")
+    serves(network, "inside")
+    lab.wait_until(lambda: "xdp-error" not in switch.status("inside"), "no error any more")
+
+
+def test_namespace_deleted_with_the_interface(network):
+    """The interface comes back where the daemon is, and all others work meanwhile."""
     switch = network.switch
     switch.expected += [r"\binside\b"]
     add_internal(network, "inside")
     inner = lab.Namespace("inner")
     lab.run("ip", "link", "set", "inside", "netns", "inner")
-    inner.close()
-    lab.wait_until(lambda: not exists("inside-xdp"), "the pair to be gone")
-    traffic.wait_for_ping(network.red, "10.0.0.100")
-    switch.vsctl("del-port", "inside")
-    add_internal(network, "inside")
-    lab.run("ip", "link", "set", "inside", "up")
-    lab.add_addresses(network.host, "inside", "10.0.1.50/24")
-    lab.add_addresses(network.red, "eth0", "10.0.1.1/24")
-    traffic.wait_for_ping(network.red, "10.0.1.50")
+    with traffic.Stream(network.red, network.host, "10.0.0.100") as stream:
+        stream.flowing()
+        inner.close()
+        lab.wait_until(lambda: exists("inside"), "inside to be back")
+        serves(network, "inside")
+        assert stream.lost() == 0
 
 
 def test_taps_where_programs_are_not_permitted(world, host):
