@@ -268,10 +268,15 @@ static void
 dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
                  enum dpif_offload_type offload_type OVS_UNUSED)
 {
+    bool leaving = dpif_xdp_is_leaving();
+
     for (size_t i = 0, n; i < n_ops; i += n) {
         struct dpif_op *op = ops[i];
 
         n = 1;
+        if (leaving && dpif_xdp_leaving_operate(dpif, op)) {
+            continue;
+        }
         switch (op->type) {
         case DPIF_OP_FLOW_PUT:
             n = count_alike(&ops[i], n_ops - i);

@@ -272,6 +272,10 @@ int dpif_xdp_port_dump_done(const struct dpif *, void *);
 int dpif_xdp_port_poll(const struct dpif *, char **);
 void dpif_xdp_port_poll_wait(const struct dpif *);
 
+/* leave.c */
+bool dpif_xdp_is_leaving(void);
+bool dpif_xdp_leaving_operate(struct dpif *, struct dpif_op *);
+
 /* take_over.c */
 void dpif_xdp_take_over_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
