@@ -40,6 +40,7 @@ RULES = {
                     f"priority=2,udp,in_port=sw0,nw_src={attack.ALLOWED_IP},actions=output:sw1",
                     f"priority=1,udp,in_port=sw0,tp_src={attack.ALLOWED_PORT},actions=output:sw1", BACK],
     "chain": [],
+    "flood": [],
 }
 TUNNEL = ("172.31.0.1", "172.31.0.2")       # Ends of the tunnel of rule "gre": on br-wire, behind sw1.
 
@@ -117,6 +118,11 @@ class OvsPeer:
     def change_chain(self, _w, ports):
         """Frames go from each port to the next one from now on."""
         self._set_flows("br0", rules_for("chain", ports))
+        self.appctl("revalidator/wait")
+
+    def change_flood(self, _w, ports, n):
+        """Frames from the first port go to the next 'n' from now on."""
+        self._set_flows("br0", [f"in_port={ports[0]},actions={','.join(f'output:{port}' for port in ports[1:n + 1])}"])
         self.appctl("revalidator/wait")
 
     def interface(self, _port):
