@@ -10,7 +10,7 @@
  *                 for each receive queue.  Written by core/prog_port.c; the kernel removes a socket that closes.
  * outputs         DEVMAP, datapath port number to device.  Written by core/prog_port.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
- * groups          ARRAY_OF_MAPS, group to a DEVMAP of the devices that DP_FATE_GROUP sends to, in any order, with gaps.
+ * groups          ARRAY_OF_MAPS, group to a DEVMAP_HASH of the devices that DP_FATE_GROUP sends to, in any order, with gaps.
  *                 Written by core/group.c.  Full: the engine runs the flow.
  * skb_outputs     ARRAY of ifindexes by datapath port number, 0 if free: where packets of the network stack go.
  *                 Written by core/tcx.c.

@@ -25,7 +25,7 @@ struct {
 
 /* A group's ports; core/group.c makes them. */
 struct group {
-    __uint(type, BPF_MAP_TYPE_DEVMAP);
+    __uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
     __uint(max_entries, DP_MAX_GROUP);
     __type(key, __u32);
     __type(value, __u32);

@@ -197,7 +197,7 @@ static void *work(void *progs_)
 
         pthread_mutex_unlock(&g->mutex);
 
-        int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(uint32_t), DP_MAX_GROUP, NULL);
+        int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP_HASH, "group", sizeof(uint32_t), sizeof(uint32_t), DP_MAX_GROUP, NULL);
         int err = fd < 0 ? fd : bpf_map_update_elem(bpf_map__fd(progs->maps->maps.groups), &index, &fd, BPF_ANY);
 
         pthread_mutex_lock(&g->mutex);

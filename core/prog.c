@@ -72,6 +72,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     free(progs->used);
     free(progs->socket_used);
     free(progs->can_output);
+    free(progs->absent);
     free(progs);
 }
 
@@ -100,8 +101,9 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
     progs->used = calloc(progs->max_ports, sizeof *progs->used);
     progs->socket_used = calloc(progs->max_sockets, sizeof *progs->socket_used);
     progs->can_output = calloc(progs->max_ports, sizeof *progs->can_output);
+    progs->absent = calloc(progs->max_ports, sizeof *progs->absent);
     return progs->direct && progs->attachments && progs->used && progs->socket_used && progs->can_output
-        ? 0 : -ENOMEM;
+        && progs->absent ? 0 : -ENOMEM;
 }
 
 /* Pins the program and the maps; links follow as they are made or taken over. */

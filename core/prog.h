@@ -95,6 +95,11 @@ struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
+/* Says that whoever sends to port 'port_no' sends to nobody, because its device is gone or has no carrier, until
+ * oxdp_progs_set_output() says something else: a group may have it.  Returns as that. */
+int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no);
+bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no);
+
 /* What became of the frames (packets and bytes, since attaching) that arrived on 'ifindex', by enum
  * dp_counter; 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or
  * another negative errno. */

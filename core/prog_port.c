@@ -88,7 +88,23 @@ int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifinde
         err = oxdp_groups_set_output(progs, port_no, ifindex);
     }
     progs->can_output[port_no] = ifindex && !err;
+    progs->absent[port_no] = false;
     return err;
+}
+
+int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no)
+{
+    int err = oxdp_progs_set_output(progs, port_no, 0);
+
+    if (!err) {
+        progs->absent[port_no] = true;
+    }
+    return err;
+}
+
+bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    return port_no < progs->max_ports && progs->absent[port_no];
 }
 
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no)

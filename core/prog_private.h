@@ -90,6 +90,7 @@ struct oxdp_progs {
     uint32_t max_sockets;
     bool *socket_used;                  /* 'max_sockets'. */
     bool *can_output;                   /* 'max_ports'. */
+    bool *absent;                       /* The same. */
 
     /* Counters. */
     uint32_t n_slots;                   /* Counter slots that were ever in use. */

@@ -16,6 +16,8 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 
+static void set_absent(struct dpif_xdp_dp *, struct dpif_xdp_port *);
+
 /* Whether the sockets of 'port' have not lost their device. */
 static bool
 is_alive(const struct dpif_xdp_port *port)
@@ -106,6 +108,8 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         } else {
             dpif_xdp_netdev_set_promiscuous(port->dev, true);
         }
+    } else if (dp->progs) {
+        set_absent(dp, port);
     }
 }
 
@@ -139,6 +143,37 @@ can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     return port->prepared;
 }
 
+/* Has the engine send what goes to 'port'. */
+static void
+stop_output(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
+    port->redirects = false;
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_port_closed(dp, port->port_no);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+/* Has flows that wait for this port put again. */
+static void
+output_changed(struct dpif_xdp_dp *dp)
+{
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_settle(dp);
+    dpif_xdp_fastpath_port_opened(dp);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+/* Nobody gets what goes to 'port' now, whoever sends it: XDP may run flows that
+ * output there, too. */
+static void
+set_absent(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    oxdp_progs_set_absent(dp->progs, odp_to_u32(port->port_no));
+    port->redirects = false;
+    output_changed(dp);
+}
+
 /* Lets XDP send to 'port' while its device has a carrier and takes what is
  * redirected to it, unless that would pass by its queueing discipline. */
 void
@@ -148,25 +183,26 @@ dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
     const char *name = netdev_get_name(port->dev);
     uint32_t port_no = odp_to_u32(port->port_no);
     bool up = netdev_get_carrier(port->dev);
-    bool wanted = (up && !port->shaped && can_be_target(dp, port)
+    bool wanted = (port->native && up && !port->shaped
+                   && can_be_target(dp, port)
                    && (!port->redirects || oxdp_redirect_works(name)));
+    bool absent = port->native && !up && !port->shaped;
+    bool was_absent = oxdp_progs_is_absent(dp->progs, port_no);
     int error;
 
-    if (!port->native || wanted == port->redirects) {
+    if (wanted == port->redirects && absent == was_absent) {
+        return;
+    }
+    if (absent) {
+        set_absent(dp, port);
         return;
     }
     if (!wanted) {
-        oxdp_progs_set_output(dp->progs, port_no, 0);
-        port->redirects = false;
-        if (up) {
-            ovs_mutex_lock(&dp->flow_mutex);
-            dpif_xdp_fastpath_port_closed(dp, port->port_no);
-            ovs_mutex_unlock(&dp->flow_mutex);
-        }
-        if (up && !port->shaped) {
+        if (port->redirects && up && !port->shaped) {
             VLOG_INFO("%s: the device does not take redirected frames any "
                       "more, the engine sends what goes to this port", name);
         }
+        stop_output(dp, port);
         return;
     }
 
@@ -178,11 +214,11 @@ dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
     if (error) {
         VLOG_DBG("%s: the engine sends what goes to this port, programs "
                  "cannot (%s)", name, ovs_strerror(-error));
+        if (was_absent) {
+            stop_output(dp, port);
+        }
         return;
     }
     port->redirects = true;
-    ovs_mutex_lock(&dp->flow_mutex);
-    dpif_xdp_fastpath_settle(dp);
-    dpif_xdp_fastpath_port_opened(dp);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    output_changed(dp);
 }

@@ -41,16 +41,18 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     port->open = false;
     ovs_rwlock_unlock(&port->tx_rwlock);
 
-    if (port->is_device && port->device.ifindex) {
-        int hook;
-
-        atomic_read(&port->hook, &hook);
-        dp->n_xdp_ports -= hook != DPIF_XDP_HOOK_TCX;
+    if (port->is_device && dp->progs) {
         oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
         dpif_xdp_port_set_tcx_output(dp, port, false);
         ovs_mutex_lock(&dp->flow_mutex);
         dpif_xdp_fastpath_port_closed(dp, port->port_no);
         ovs_mutex_unlock(&dp->flow_mutex);
+    }
+    if (port->is_device && port->device.ifindex) {
+        int hook;
+
+        atomic_read(&port->hook, &hook);
+        dp->n_xdp_ports -= hook != DPIF_XDP_HOOK_TCX;
         dpif_xdp_netdev_count_stop(port->dev);
         dpif_xdp_netdev_set_promiscuous(port->dev, false);
         oxdp_progs_detach(dp->progs, port->device.ifindex);

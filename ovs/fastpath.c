@@ -122,7 +122,10 @@ can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
         }
     }
     for (uint32_t i = 0; i < compiled->n_outputs; i++) {
-        if (!oxdp_progs_can_output(fp->progs, compiled->outputs[i])) {
+        uint32_t port_no = compiled->outputs[i];
+
+        if (!oxdp_progs_can_output(fp->progs, port_no)
+            && !oxdp_progs_is_absent(fp->progs, port_no)) {
             return false;
         }
     }

@@ -152,6 +152,33 @@ def test_member_that_is_no_target(network):
                 assert numbers(end.receive(is_numbered, 50)) == list(range(50))
 
 
+def test_member_without_carrier(network):
+    """As the interface of a bridge often is: the others get what is flooded from XDP, and it too when it is up."""
+    switch = network.switch
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as green, wire.Wire(network.blue) as blue:
+        for _ in range(2):
+            lab.run("ip", "link", "set", "br0", "down")
+            lab.wait_until(lambda: switch.get("interface", "br0", "link_state") == "down", "the host's link down")
+            switch.appctl("revalidator/purge")
+            settle(switch, red, (green, blue), f"dst={UNKNOWN}")
+            before = forwarded(switch)
+            red.send(*map(numbered, range(50)))
+            for end in green, blue:
+                assert numbers(end.receive(is_numbered, 50)) == list(range(50))
+            assert forwarded(switch) - before >= 50
+            lab.run("ip", "link", "set", "br0", "up")
+            lab.wait_until(lambda: switch.get("interface", "br0", "link_state") == "up", "the host's link up")
+
+            with wire.Wire(network.host, "br0") as host:
+                def host_has_it():
+                    red.send(numbered(0))
+                    assert green.receive(is_numbered) and blue.receive(is_numbered)
+                    return host.receive(is_numbered, limit=0.1)
+
+                lab.wait_until(host_has_it, "frames to the host")
+                settle(switch, red, (green, blue, host), f"dst={UNKNOWN}")
+
+
 def test_member_goes_and_comes_back(network):
     """While frames come, a member's device is deleted and made again: the other member misses none."""
     switch = network.switch
@@ -170,8 +197,9 @@ def test_member_goes_and_comes_back(network):
         for _ in range(2):
             blue_gets_all()
             lab.run("ip", "link", "del", "to-green")
-            for _ in range(20):
-                blue_gets_all()
+            lab.wait_until(lambda: blue_gets_all() and "to-green (xdp) xdp-hook" not in switch.appctl("xdp/show")
+                           and tiers(switch, "proto=17") == {"xdp"}, "the flow in XDP without the member")
+            blue_gets_all(100)
             lab.make_veth("to-green", network.green)
             lab.wait_until(lambda: blue_gets_all() and tiers(switch, "proto=17") == {"xdp"}
                            and switch.get("interface", "to-green", "link_state") == "up"
