@@ -23,7 +23,8 @@ PATIENCE = 600
 
 def main():
     lab.enter()
-    print("| hook | ports | `xdp-umem-frames` | adding them | memory | all deleted | CPU when idle |\n|---|---|---|---|---|---|---|")
+    columns = "hook", "ports", "`xdp-umem-frames`", "adding them", "memory", "all deleted", "CPU when idle"
+    print("|", " | ".join(columns), "|\n" + "|---" * len(columns) + "|")
     for hook in "xdp", "tcx":
         switches.Switch.hook = hook
         for count in map(int, sys.argv[1:] or ("32", "200", "1000")):
@@ -41,9 +42,10 @@ def measure(count):
         switch.expected += [r"blocked .* waiting for", "netlink receive buffer overflowed"]
         switch.vsctl("set", "open", ".", f"other_config:xdp-umem-frames={frames}")
         switch.add_bridge("br0")
+        shown = rf": p\d+ \(xdp\) xdp-mode=\S+ xdp-hook={switch.hook} "
         base = test_life.memory_mib(switch.process.pid)
         add = timed(switch, (word for n in range(count) for word in ("--", "add-port", "br0", f"p{n}")),
-                    lambda: len(re.findall(rf": p\d+ \(xdp\) xdp-mode=\S+ xdp-hook={switch.hook} ", switch.appctl("xdp/show"))) == count)
+                    lambda: len(re.findall(shown, switch.appctl("xdp/show"))) == count)
         memory = test_life.memory_mib(switch.process.pid) - base
         idle = idle_share(switch.process.pid)
         delete = timed(switch, (word for n in range(count) for word in ("--", "del-port", "br0", f"p{n}")),
