@@ -109,6 +109,14 @@ DP_INLINE __u32 dp_csum_fold32(__u64 sum)
 
 DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, __u32 flags)
 {
+    if (flags & DP_CSUM_OUTER) {
+        __u8 *field = dp_at(ctx, ofs, 2);
+
+        if (field) {
+            dp_csum_apply_udp(field, changes);
+        }
+        return;
+    }
     bpf_l4_csum_replace(ctx, ofs, 0, dp_csum_fold32(changes),
                         (flags & DP_CSUM_PSEUDO ? BPF_F_PSEUDO_HDR : 0)
                         | (flags & DP_CSUM_UDP ? BPF_F_MARK_MANGLED_0 : 0));

@@ -8,9 +8,13 @@
 #define DP_ACTION_H 1
 
 #include "dp/meter.h"
+#include "dp/pending.h"
 #include "dp/push.h"
 #include "dp/rss.h"
 #include "dp/set.h"
+
+/* Operations that change UDP's checksum. */
+#define DP_CHANGE_UDP (1u << DP_OP_SET_IP4 | 1u << DP_OP_SET_IP6_SRC | 1u << DP_OP_SET_IP6_DST | 1u << DP_OP_SET_UDP)
 
 enum dp_executed {
     DP_EXECUTED,                /* All operations were done. */
@@ -36,6 +40,9 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
     }
     if (op->codes >> DP_OP_SET_ND_EXT & 1 && dp_pull(ctx)) {
         return DP_EXECUTE_BEYOND;       /* It sums up more than parsing looked at. */
+    }
+    if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
+        frame->has |= DP_HAS_OUTER;
     }
     for (__u32 i = 0; i < DP_MAX_OPS && i < n; i++) {
         op = dp_ops_at(ctx, first + i);

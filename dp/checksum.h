@@ -44,5 +44,6 @@ DP_INLINE void dp_csum_apply_udp(void *field, __u64 changes)
 /* What the caller of dp_csum_transport() (dp/seam_raw.h) knows. */
 #define DP_CSUM_PSEUDO 1        /* Addresses in the pseudo header changed, not the transport header itself. */
 #define DP_CSUM_UDP 2
+#define DP_CSUM_OUTER 4         /* The checksum that may be left to a device is another one. */
 
 #endif /* dp/checksum.h */

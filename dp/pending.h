@@ -49,4 +49,17 @@ DP_INLINE int dp_checksum_pending(struct dp_ctx *ctx, const struct dp_frame *fra
     return l4 && dp_load16(l4 + field) == dp_csum_fold(sum);
 }
 
+/* Whether the packet is a tunnel's whose own UDP checksum is complete, but of the packet inside it is not: Linux leaves
+ * that to the device, and can tell what it will be (Documentation/networking/checksum-offloads.rst, "LCO"). */
+DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
+{
+    if (!frame || !key || !(frame->has & DP_HAS_UDP)) {
+        return 0;
+    }
+
+    const __u8 *udp = dp_l4(ctx, frame, DP_UDP_LEN);
+
+    return udp && dp_load16(udp + 6) && !dp_checksum_pending(ctx, frame, key) && dp_csum_left(ctx);
+}
+
 #endif /* dp/pending.h */

@@ -34,6 +34,11 @@ DP_INLINE void dp_set_eth(struct dp_ctx *ctx, const struct dp_op *op)
     }
 }
 
+DP_INLINE __u32 dp_csum_of_udp(const struct dp_frame *frame)
+{
+    return DP_CSUM_UDP | (frame->has & DP_HAS_OUTER ? DP_CSUM_OUTER : 0);
+}
+
 /* Tells the transport checksum that the pseudo header changed. */
 DP_INLINE void dp_pseudo_changed(struct dp_ctx *ctx, const struct dp_frame *frame, __u8 proto, __u64 changes)
 {
@@ -42,7 +47,7 @@ DP_INLINE void dp_pseudo_changed(struct dp_ctx *ctx, const struct dp_frame *fram
     if (proto == DP_IP_TCP && frame->l4_len >= DP_TCP_LEN) {
         dp_csum_transport(ctx, l4 + 16, changes, DP_CSUM_PSEUDO);
     } else if (proto == DP_IP_UDP && frame->l4_len >= DP_UDP_LEN) {
-        dp_csum_transport(ctx, l4 + 6, changes, DP_CSUM_PSEUDO | DP_CSUM_UDP);
+        dp_csum_transport(ctx, l4 + 6, changes, DP_CSUM_PSEUDO | dp_csum_of_udp(frame));
     }
 }
 
@@ -195,7 +200,7 @@ DP_INLINE void dp_set_udp(struct dp_ctx *ctx, const struct dp_frame *frame, cons
         __u64 changes = dp_set_ports(udp, op);
 
         if (dp_load32(udp) != old) {
-            dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 6, changes, DP_CSUM_UDP);
+            dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 6, changes, dp_csum_of_udp(frame));
         }
     }
 }

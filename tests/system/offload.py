@@ -25,9 +25,9 @@ class Packet:
 
 class Wire(wire.Wire):
     def send_whole(self, packet):
-        headers = packet.start + ((packet.frame[packet.start + 12] >> 4) * 4 if packet.gso_size else 0)
-        self._socket.send(wire.VNET_HDR.pack(wire.VNET_HDR_F_NEEDS_CSUM, packet.gso_type, headers, packet.gso_size,
-                                             packet.start, packet.offset) + packet.frame)
+        self.send_offloaded(packet.frame, needs_checksum=True, start=packet.start, offset=packet.offset,
+                            gso_type=packet.gso_type, gso_size=packet.gso_size,
+                            header_len=payload_of(packet) if packet.gso_size else 0)
 
     def receive_whole(self, limit=20):
         """The next packet, None if 'limit' seconds pass."""
@@ -40,9 +40,10 @@ class Wire(wire.Wire):
         return Packet(frame, start + len(tag), offset, gso_type, gso_size)
 
 
-def unfinished(frame, gso_size=0):
-    """The packet that a local TCP or UDP socket would send as 'frame', whose checksum is of no account."""
-    l3 = network_layer(frame)
+def unfinished(frame, gso_size=0, inner=0):
+    """The packet that a local TCP or UDP socket would send as 'frame', whose checksum is of no account; 'inner': a
+    tunnel's device would, for the frame there."""
+    l3 = inner + network_layer(frame[inner:])
     is_ip4 = frame[l3] >> 4 == 4
     start = l3 + (20 if is_ip4 else 40)
     protocol = frame[l3 + (9 if is_ip4 else 6)]
@@ -58,7 +59,7 @@ def finish(packet):
     if not packet.gso_size:
         return [complete(packet.frame, packet)]
     l3, tcp = network_layer(packet.frame), packet.start
-    payload = tcp + (packet.frame[tcp + 12] >> 4) * 4
+    payload = payload_of(packet)
     frames = []
     for number, begin in enumerate(range(payload, len(packet.frame), packet.gso_size)):
         end = min(begin + packet.gso_size, len(packet.frame))
@@ -84,6 +85,11 @@ def complete(frame, packet):
         return frame
     checksum = 0xffff - ones_sum(frame[packet.start:])
     return put16(frame, packet.start + packet.offset, checksum or (0xffff if packet.offset == CHECKSUM_AT[17] else 0))
+
+
+def payload_of(packet):
+    """Where the payload of TCP begins."""
+    return packet.start + (packet.frame[packet.start + 12] >> 4) * 4
 
 
 def network_layer(frame):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from scapy.all import Dot1Q, Ether, IP, IPv6, TCP, UDP
+from scapy.all import Dot1Q, Ether, IP, IPv6, TCP, UDP, VXLAN
 
 import lab
 import offload
@@ -27,6 +27,8 @@ PLAIN_OFFLOADS = ("tx", "off", "tso", "off", "gso", "off", "sg", "off", "txvlan"
 
 KEYS = {"tcp4": "eth_type(0x0800),ipv4(proto=6,frag=no),tcp()", "udp4": "eth_type(0x0800),ipv4(proto=17,frag=no),udp()",
         "tcp6": "eth_type(0x86dd),ipv6(proto=6,frag=no),tcp()", "udp6": "eth_type(0x86dd),ipv6(proto=17,frag=no),udp()"}
+KEYS |= {"udptunnel4": KEYS["udp4"], "udptunnel6": KEYS["udp6"]}    # VXLAN: the inner packet's checksum is unfinished.
+TUNNEL_LEN = 8 + 8                          # UDP and VXLAN.
 
 
 @dataclass
@@ -56,6 +58,8 @@ def build(kind, payload, number=0, last=True, eth=None, ip=None, l4=None, tags=(
                          **(l4 or {})})
     else:
         packet /= UDP(**{"sport": 1000, "dport": 2000, **(l4 or {})})
+    if kind[:4] == "udpt":
+        packet /= VXLAN(vni=9) / Ether(src=MAC, dst=MAC) / IP(src="10.1.0.1", dst="10.1.0.2") / TCP(sport=9, dport=9)
     return bytes(packet / payload)
 
 
@@ -129,7 +133,7 @@ def test_packets_of_sockets(world, switch, tier):
         if len(wrong) > 3:
             break                           # Waiting for what does not come takes long.
         sent = build(row.kind, row.payload, eth={"src": macs[row.name]}, tags=row.tags)
-        ends["red"].send_whole(offload.unfinished(sent, GSO_SIZE if row.kind[:3] == "tcp" else 0))
+        ends["red"].send_whole(offload.unfinished(sent, GSO_SIZE if row.kind[:3] == "tcp" else 0, inner_frame(row.kind, sent)))
         for name, fields in row.output.items():
             fields = {**fields, "eth": {"src": macs[row.name], **fields.get("eth", {})}}
             if fault := fault_of(ends[name], segments(row.kind, row.payload, **fields), tier == "whole", row.keeps):
@@ -140,6 +144,11 @@ def test_packets_of_sockets(world, switch, tier):
     switch.appctl("dpctl/del-flows")
     switch.appctl("revalidator/resume")
     assert not wrong, "\n".join(wrong)
+
+
+def inner_frame(kind, frame):
+    """Where the frame in a tunnel begins, 0 if there is none."""
+    return offload.network_layer(frame) + (20 if kind[-1] == "4" else 40) + TUNNEL_LEN if "tunnel" in kind else 0
 
 
 def lay_wires(world, switch, tier):

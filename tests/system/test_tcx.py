@@ -4,6 +4,7 @@
     red ---[ switch ]--- green          both on tcx, or one on XDP
 """
 import re
+import socket
 
 import pytest
 
@@ -149,6 +150,70 @@ def test_known_flows_outlive_the_daemon(tcx):
         return flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2]
     lab.wait_until(runs, "flows at tcx again")
     traffic.tcp(tcx.red, tcx.green, "10.0.0.2")
+
+
+# What the switch's devices leave to containers, or not: then the kernel completes checksums behind the switch, and
+# containers verify them.
+DEVICES = pytest.mark.parametrize("offloads", ("on", "off"))
+
+
+def set_offloads(state):
+    for device in "to-red", "to-green":
+        lab.run("ethtool", "-K", device, "tx", state, "sg", state, "tso", state, "gso", state)
+
+
+@DEVICES
+def test_tunnels_of_containers(tcx, offloads):
+    """Addresses and ports of tunnels are changed, which have checksums besides those of the packets inside."""
+    set_offloads(offloads)
+    tcx.switch.flows(
+        "br0", "priority=0,actions=drop",
+        "udp,in_port=to-red,tp_dst=4789,actions=mod_nw_src:10.0.0.201,mod_nw_dst:10.0.0.2,mod_tp_dst:4790,output:to-green",
+        "udp,in_port=to-green,tp_dst=4790,actions=mod_nw_src:10.0.0.202,mod_nw_dst:10.0.0.1,mod_tp_dst:4789,output:to-red")
+    for here, there, number, port in ((tcx.red, tcx.green, 1, 4789), (tcx.green, tcx.red, 2, 4790)):
+        remote = f"10.0.0.{203 - number}"
+        here.run("ip", "neighbour", "replace", remote, "lladdr", lab.mac_of(there), "dev", "eth0")
+        here.run("ip", "link", "add", "vx", "type", "vxlan", "id", "7", "remote", remote, "dstport", port, "dev", "eth0",
+                 "udpcsum")
+        here.run("ip", "link", "set", "vx", "up")
+        lab.add_addresses(here, "vx", f"10.9.0.{number}/24")
+    traffic.wait_for_ping(tcx.red, "10.9.0.2")
+    traffic.tcp(tcx.red, tcx.green, "10.9.0.2")
+    assert traffic.udp(tcx.red, tcx.green, "10.9.0.2") == 100
+    assert flow_counts(tcx.switch, "dp:tcx", "dst=4789")[0] > 100
+
+
+@DEVICES
+def test_sctp_ports(tcx, offloads):
+    """Its checksum is changed, or left to whoever computes it."""
+    set_offloads(offloads)
+    try:
+        listener, client = (sctp_socket(container) for container in (tcx.green, tcx.red))
+    except OSError as error:
+        pytest.skip(f"this kernel has no SCTP: {error}")
+    tcx.switch.flows("br0", "priority=0,actions=normal", "sctp,in_port=to-red,actions=set_field:6004->sctp_dst,output:to-green",
+                     "sctp,in_port=to-green,actions=set_field:5004->sctp_src,output:to-red")
+    with listener, client:
+        listener.bind(("10.0.0.2", 6004))
+        listener.listen()
+        client.connect(("10.0.0.2", 5004))
+        server, _ = listener.accept()
+        with server:
+            for size in 10, 1000, 20000:
+                client.sendall(b"x" * size)
+                received = 0
+                while received < size:
+                    received += len(server.recv(size))
+            server.sendall(b"!")
+            assert client.recv(1) == b"!"
+    assert flow_counts(tcx.switch, "dp:tcx", "set(sctp")[0] > 5
+
+
+def sctp_socket(namespace):
+    with namespace.entered():
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
+    made.settimeout(lab.PATIENCE)
+    return made
 
 
 def test_leaves_nothing(tcx):
