@@ -43,6 +43,9 @@ const struct odp_support dpif_xdp_odp_support = {
 /* Flows that are looked for in memory at the same time. */
 #define MAX_TOGETHER (sizeof(unsigned long int) * CHAR_BIT)
 
+static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
+                        size_t n)
+    OVS_REQUIRES(dp->flow_mutex);
 static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *);
 static int match_from_netlink(const struct dpif_flow_put *, struct match *);
 static struct dpif_xdp_actions *actions_create(const struct nlattr *, size_t);
@@ -52,6 +55,8 @@ static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const struct nlattr *key, size_t len);
 static void prefetch_flows(const struct dpif_xdp_dp *, struct dpif_op *ops[],
                            size_t n);
+static void prefetch_removal(const struct dpif_xdp_dp *,
+                             struct dpif_xdp_flow *[], size_t n);
 static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
                            size_t n, struct dpif_xdp_flow *[]);
 static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
@@ -154,15 +159,32 @@ dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
 void
 dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
 {
-    struct dpif_xdp_flow *flow;
+    struct dpif_xdp_flow *flows[MAX_TOGETHER], *flow;
+    size_t n = 0;
 
     ovs_mutex_lock(&dp->flow_mutex);
     CMAP_FOR_EACH (flow, node, &dp->flows) {
-        remove_flow(dp, flow);
-        dpif_xdp_fastpath_release(dp, flow);
+        OVS_PREFETCH(flow);
+        OVS_PREFETCH(&flow->fp);
+        flows[n++] = flow;
+        if (n == MAX_TOGETHER) {
+            flush_flows(dp, flows, n);
+            n = 0;
+        }
     }
+    flush_flows(dp, flows, n);
     dpif_xdp_fastpath_settle(dp);
     ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+static void
+flush_flows(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[], size_t n)
+{
+    prefetch_removal(dp, flows, n);
+    for (size_t i = 0; i < n; i++) {
+        remove_flow(dp, flows[i]);
+        dpif_xdp_fastpath_release(dp, flows[i]);
+    }
 }
 
 int
@@ -502,17 +524,12 @@ prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
     }
 }
 
-/* Stores the flows that the 'n' operations, at most MAX_TOGETHER, delete, NULL
- * where there is none, and brings closer what deleting them reads. */
+/* Brings closer what removing the 'n' flows, some of them NULL, reads. */
 static void
-find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
-               struct dpif_xdp_flow *flows[])
+prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
+                 size_t n)
 {
-    prefetch_flows(dp, ops, n);
     for (size_t i = 0; i < n; i++) {
-        const struct dpif_flow_del *del = &ops[i]->flow_del;
-
-        flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
         if (flows[i]) {
             dpif_xdp_rule_prefetch(&flows[i]->rule);
             dpif_xdp_fastpath_prefetch(dp, flows[i]);
@@ -524,6 +541,21 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
             dpif_xdp_fastpath_prefetch_bucket(dp, flows[i]);
         }
     }
+}
+
+/* Stores the flows that the 'n' operations, at most MAX_TOGETHER, delete, NULL
+ * where there is none, and brings closer what deleting them reads. */
+static void
+find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
+               struct dpif_xdp_flow *flows[])
+{
+    prefetch_flows(dp, ops, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct dpif_flow_del *del = &ops[i]->flow_del;
+
+        flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
+    }
+    prefetch_removal(dp, flows, n);
 }
 
 /* The flow that 'put' would modify, or that forbids it to create one: that with
