@@ -32,8 +32,7 @@ CAUSES = {
         "a flow's counts are added up over the engine and every CPU that runs programs, which share no cache "
         "line; the stock datapath has one count"),
     ("flows", "del"): (
-        "as in \"Flow operations\": two tables to leave instead of one, and an interrupt of every other "
-        "CPU for each batch"),
+        "as in \"Flow operations\": two tables to leave instead of one; other CPUs are waited for once"),
     ("gre", None): (
         "tunnels run in the engine only, with the same code of Open vSwitch that the stock daemon runs, so "
         "that both are about even"),
