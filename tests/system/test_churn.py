@@ -8,9 +8,11 @@ import pytest
 import lab
 import switch as switches
 import traffic
+import wire
 import xdp
 
 ROUNDS = 8
+MAC = "02:00:00:00:00:09"
 
 
 @pytest.fixture(autouse=True)
@@ -20,15 +22,18 @@ def _only_xdp():
 
 
 class Inventory:
-    """What the daemon holds."""
+    """What the daemon holds, but for groups of ports: as many of them stay as flows ever needed at once."""
 
     def __init__(self, switch):
         pid = switch.process.pid
+        groups = xdp.groups(pid)
+        assert groups <= 256
         objects = xdp.objects(pid)
         self.counts = {kind: sum(item[0] == kind for item in objects) for kind in ("prog", "map", "link")}
-        self.counts["descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
+        self.counts["map"] -= groups
+        self.counts["descriptors"] = len(os.listdir(f"/proc/{pid}/fd")) - groups
         folder = pathlib.Path("/sys/fs/bpf/ovs-xdp") / str(os.stat("/proc/thread-self/ns/net").st_ino) / "ovs-xdp"
-        self.counts["pinned links"] = len(list(folder.glob("link-*"))) + len(list(folder.glob("old/*")))
+        self.counts["pinned links"] = sum(len(list(folder.glob(pattern))) for pattern in ("link-*", "tcx-*", "old/*"))
 
     def more_than(self, before):
         return {what: (before.counts[what], count) for what, count in self.counts.items() if count > before.counts[what]}
@@ -101,3 +106,38 @@ def test_descriptors_of_containers_that_die(network):
                        "the namespace, and with it the wire, to go")
         switch.vsctl("del-port", f"to-{name}")
     assert traffic.ping(network.red, "10.0.0.2") == 3
+
+
+@pytest.mark.parametrize("hook", ("tcx", "xdp", "both"))
+def test_namespaces_deleted_with_ports_in_use(network, hook):
+    """A container dies while it sends and is sent to; the next of its name is served at once.  Again and again, and the
+    daemon holds no more than before."""
+    switch = network.switch
+    switch.expected += ["to-again", "No such device"]
+    stray = wire.udp_frame(lab.mac_of(network.red), MAC, b"to nobody", addresses=("10.0.0.1", "10.0.0.9"))
+
+    def live_and_die(red):
+        with lab.Namespace("again") as container:
+            lab.make_veth("to-again", container)
+            container.run("ip", "link", "set", "eth0", "address", MAC)
+            lab.add_addresses(container, "eth0", "10.0.0.9/24")
+            if "to-again" not in switch.vsctl("list-ports", "br0").split():
+                switch.add_port("to-again", interface=(f"options:xdp-hook={hook}",))
+            traffic.wait_for_ping(network.red, "10.0.0.9")
+            with container.start("ping", "-q", "-i", "0.002", "10.0.0.1"):
+                red.send(*[stray] * 20)
+        red.send(*[stray] * 20)
+        lab.wait_until(lambda: "to-again@" not in lab.run("ip", "-o", "link"), "the namespace, and the wire, to go")
+        red.send(*[stray] * 20)
+
+    with wire.Wire(network.red) as red, \
+            traffic.Stream(network.red, network.blue, "10.0.0.3", port=5005, interval=0.0005) as other:
+        live_and_die(red)
+        lab.wait_until(lambda: switch.appctl("xdp/specialise", check=False).strip().endswith("done"),
+                       "the program that fits the flows")
+        before = Inventory(switch)
+        for _ in range(ROUNDS):
+            live_and_die(red)
+            other.flowing()
+        lab.wait_until(lambda: not Inventory(switch).more_than(before),
+                       f"no more than before: {Inventory(switch).more_than(before)}")

@@ -26,13 +26,21 @@ def objects(pid):
     """The BPF objects that a process holds open: {("prog", id), ("map", id), ("link", id)}."""
     found = set()
     for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        try:
-            text = info.read_text()
-        except OSError:
-            continue                    # Closed meanwhile.
-        for kind, number in re.findall(r"^(prog|map|link)_id:\s*(\d+)$", text, re.MULTILINE):
+        for kind, number in re.findall(r"^(prog|map|link)_id:\s*(\d+)$", _text(info), re.MULTILINE):
             found.add((kind, int(number)))
     return found
+
+
+def groups(pid):
+    """How many maps of the type DEVMAP_HASH (core/group.c) a process holds open."""
+    return sum("map_type:\t25\n" in _text(info) for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
+
+
+def _text(path):
+    try:
+        return path.read_text()
+    except OSError:
+        return ""                       # Closed meanwhile.
 
 
 def exists(kind, number):
