@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import wire
 from wire import ones_sum
 
-GSO_NONE, GSO_TCPV4, GSO_TCPV6 = 0, 1, 4    # linux/virtio_net.h
+GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP = 0, 1, 4, 5    # linux/virtio_net.h
 TAGS = (b"\x81\x00", b"\x88\xa8")
 CHECKSUM_AT = {6: 16, 17: 6}                # By protocol: where the checksum stands in the transport header.
 
@@ -50,33 +50,36 @@ def unfinished(frame, gso_size=0, inner=0):
     addresses = frame[l3 + 12:l3 + 20] if is_ip4 else frame[l3 + 8:l3 + 40]
     offset = CHECKSUM_AT[protocol]
     total = ones_sum(addresses + bytes((0, protocol)) + (len(frame) - start).to_bytes(2, "big"))
-    return Packet(put16(frame, start + offset, total), start, offset,
-                  (GSO_TCPV4 if is_ip4 else GSO_TCPV6) if gso_size else GSO_NONE, gso_size)
+    gso_type = GSO_UDP if protocol == 17 else GSO_TCPV4 if is_ip4 else GSO_TCPV6
+    return Packet(put16(frame, start + offset, total), start, offset, gso_type if gso_size else GSO_NONE, gso_size)
 
 
 def finish(packet):
     """The frames that a device would make of the packet; it believes what the headers say."""
     if not packet.gso_size:
         return [complete(packet.frame, packet)]
-    l3, tcp = network_layer(packet.frame), packet.start
-    payload = payload_of(packet)
+    l3, l4, payload = network_layer(packet.frame), packet.start, payload_of(packet)
     frames = []
     for number, begin in enumerate(range(payload, len(packet.frame), packet.gso_size)):
         end = min(begin + packet.gso_size, len(packet.frame))
         cut = len(packet.frame) - payload - (end - begin)
         frame = packet.frame[:payload] + packet.frame[begin:end]
-        if packet.gso_type == GSO_TCPV4:
+        if frame[l3] >> 4 == 4:
             frame = put16(frame, l3 + 2, get16(frame, l3 + 2) - cut)
             frame = put16(frame, l3 + 4, get16(frame, l3 + 4) + number)
-            frame = put16(put16(frame, l3 + 10, 0), l3 + 10, 0xffff - ones_sum(put16(frame, l3 + 10, 0)[l3:tcp]))
+            frame = put16(frame, l3 + 10, 0xffff - ones_sum(put16(frame, l3 + 10, 0)[l3:l4]))
         else:
             frame = put16(frame, l3 + 4, get16(frame, l3 + 4) - cut)
-        sequence = int.from_bytes(frame[tcp + 4:tcp + 8], "big") + begin - payload
-        frame = frame[:tcp + 4] + (sequence & 0xffffffff).to_bytes(4, "big") + frame[tcp + 8:]
-        if end < len(packet.frame):
-            frame = put16(frame, tcp + 12, get16(frame, tcp + 12) & ~0x09)         # FIN, PSH: only the last.
-        pseudo = ones_sum(frame[tcp + 16:tcp + 18] + (0xffff - cut).to_bytes(2, "big"))
-        frames.append(complete(put16(frame, tcp + 16, pseudo), packet))
+        if packet.gso_type == GSO_UDP:
+            frame = put16(frame, l4 + 4, get16(frame, l4 + 4) - cut)
+        else:
+            sequence = int.from_bytes(frame[l4 + 4:l4 + 8], "big") + begin - payload
+            frame = frame[:l4 + 4] + (sequence & 0xffffffff).to_bytes(4, "big") + frame[l4 + 8:]
+            if end < len(packet.frame):
+                frame = put16(frame, l4 + 12, get16(frame, l4 + 12) & ~0x09)       # FIN, PSH: only the last.
+        at = l4 + packet.offset
+        pseudo = ones_sum(frame[at:at + 2] + (0xffff - cut).to_bytes(2, "big"))
+        frames.append(complete(put16(frame, at, pseudo), packet))
     return frames
 
 
@@ -88,8 +91,8 @@ def complete(frame, packet):
 
 
 def payload_of(packet):
-    """Where the payload of TCP begins."""
-    return packet.start + (packet.frame[packet.start + 12] >> 4) * 4
+    """Where what is cut into segments begins."""
+    return packet.start + (8 if packet.gso_type == GSO_UDP else (packet.frame[packet.start + 12] >> 4) * 4)
 
 
 def network_layer(frame):
