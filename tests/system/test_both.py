@@ -3,6 +3,8 @@
 
     red, green, blue ===[ XDP, then tcx ]
 """
+import re
+
 import pytest
 
 import lab
@@ -102,6 +104,27 @@ def test_ports_count_once(both):
             sent = int(both.red.run("cat", "/sys/class/net/eth0/statistics/tx_packets")) - before
             return sent >= 50 and received(both.switch) - counted >= 50
         lab.wait_until(as_sent, "statistics")
+
+
+def forwarded(switch, device):
+    """Frames of a port that programs sent to their destinations."""
+    stats = re.search(rf"port \d+: {device}\n((?:    .*\n)*)", switch.appctl("xdp/stats"))[1]
+    return int(re.search(r"forwarded by the program: (\d+)", stats)[1])
+
+
+@pytest.mark.parametrize("outputs", ("LOCAL", "output:LOCAL,set_field:02:00:00:00:00:77->eth_src,output:to-green"))
+def test_delivery_to_the_host(both, outputs):
+    """Also together with a copy to another port, the engine has no part in it."""
+    quiet(both, f"in_port=to-red,udp,actions={outputs}")
+    frame = wire.udp_frame(RED, lab.mac_of(both.host, "br0"), b"for host", addresses=("10.0.0.1", "10.0.0.100"))
+    with wire.Wire(both.red) as red, wire.Wire(both.host, "br0") as host:
+        settle(both, frame, {"red": red, "host": host})
+        before, engine = forwarded(both.switch, "to-red"), engine_queues(both.switch)
+        for _ in range(20):
+            red.send(frame)
+            assert host.receive(lambda seen: seen[42:50] == b"for host")
+        assert forwarded(both.switch, "to-red") >= before + 20
+        assert engine_queues(both.switch) < engine + 20     # Containers say things of their own, too.
 
 
 def test_target_that_takes_no_redirects(both):
