@@ -213,6 +213,34 @@ def test_member_goes_and_comes_back(network):
                     assert numbers(end.receive(is_numbered, 50)) == want
 
 
+@pytest.mark.parametrize("how", ("crash", "exit"))
+def test_without_the_daemon(network, how):
+    """Frames go on to all members while there is no daemon, and after the next one has taken over."""
+    switch = network.switch
+    rules = "in_port=to-red,udp,actions=output:to-green,output:to-blue", "priority=0,actions=drop"
+    switch.flows("br0", *rules)
+    switch.expected += ["terminating with signal"]
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as green, wire.Wire(network.blue) as blue:
+        settle(switch, red, (green, blue), "proto=17")
+        if how == "crash":
+            switch.crash()
+        else:
+            switch.stop()
+        red.send(*map(numbered, range(100)))
+        for end in green, blue:
+            assert numbers(end.receive(is_numbered, 100)) == list(range(100))
+        switch.start()
+        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "devices to be taken over")
+        switch.flows("br0", *rules)
+
+        def all_get_it():
+            red.send(numbered(0))
+            return all([end.receive(is_numbered, limit=0.1) for end in (green, blue)])
+
+        lab.wait_until(all_get_it, "frames through the new daemon")
+        settle(switch, red, (green, blue), "proto=17")
+
+
 def test_more_sets_than_groups(world, switch, host):
     """The engine runs the flows for which there is no group, all frames arrive; when groups are free these follow."""
     lab.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
