@@ -25,6 +25,9 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
 /* Flows that are looked at for it in a second. */
 #define MAX_RETRIES 65536
 
+/* Flows without a group that are put again in a second. */
+#define MAX_GROUP_RETRIES 1024
+
 static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
 static bool has_entries(const struct dpif_xdp_flow *);
 static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
@@ -507,23 +510,34 @@ retry_full(struct dpif_xdp_dp *dp)
     }
 }
 
-/* Puts flows again that found no group, if there are other groups now. */
+/* Puts flows again that found no group, if others became available since all of
+ * them tried last: in rounds, as retry_full(). */
 static void
 retry_groups(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     uint64_t changes = oxdp_groups_changes(fp->progs);
-    struct dpif_xdp_flow *flow;
 
-    if (!fp->n_reasons[REASON_GROUP] || fp->groups_then == changes) {
+    if (!fp->n_reasons[REASON_GROUP] || fp->groups_tried == changes) {
         return;
     }
-    CMAP_FOR_EACH (flow, node, &dp->flows) {
+    for (int i = 0; i < MAX_GROUP_RETRIES;) {
+        struct cmap_node *node = cmap_next_position(&dp->flows,
+                                                    &fp->groups_round);
+        struct dpif_xdp_flow *flow;
+
+        if (!node) {
+            memset(&fp->groups_round, 0, sizeof fp->groups_round);
+            fp->groups_tried = fp->groups_then;
+            fp->groups_then = changes;
+            break;
+        }
+        flow = CONTAINER_OF(node, struct dpif_xdp_flow, node);
         if (flow->fp.counted && flow->fp.reason == REASON_GROUP) {
             put_again(dp, flow);
+            i++;
         }
     }
-    fp->groups_then = changes;
 }
 
 void

@@ -47,8 +47,10 @@ struct dpif_xdp_fastpath {
     uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
     struct cmap_position round;         /* In dp->flows. */
 
-    uint64_t groups_then;               /* oxdp_groups_changes() when flows
-                                         * without a group tried last. */
+    /* The same for flows that found no group: oxdp_groups_changes(). */
+    uint64_t groups_then;
+    uint64_t groups_tried;
+    struct cmap_position groups_round;
 };
 
 /* Entries that may wait until they are reclaimed. */
