@@ -15,19 +15,51 @@
 
 /* Operations that change UDP's checksum. */
 #define DP_CHANGE_UDP (1u << DP_OP_SET_IP4 | 1u << DP_OP_SET_IP6_SRC | 1u << DP_OP_SET_IP6_DST | 1u << DP_OP_SET_UDP)
+#define DP_INLINE_OPS 2         /* See dp_execute(). */
 
 enum dp_executed {
     DP_EXECUTED,                /* All operations were done. */
     DP_EXECUTE_BEYOND,          /* None was: the frame lacks what they need. */
-    DP_EXECUTE_DROP,            /* A meter dropped the packet. */
+    DP_EXECUTE_DROP,            /* A meter dropped the packet, or memory ran out. */
+    DP_EXECUTE_CALL,            /* Of one operation: not done, dp_execute_op() is to be called. */
 };
 
 DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
 
-/* Runs 'n' operations from index 'first' on. */
+/* What the program leaves out does not come to a case: the check lets the verifier see it, and remove the rest. */
+#define DP_OPERATION(NAME) case DP_OP_##NAME: if (dp_omitted(ctx)->ops >> DP_OP_##NAME & 1) { break; }
+
+/* Whether the first operation is the only one that needs headroom: it finds out by itself whether there is some. */
+DP_INLINE int dp_finds_out(const struct dp_op *op)
+{
+    return op->code == DP_OP_PUSH_VLAN && op->growth == DP_VLAN_LEN;
+}
+
+/* Executes one of the commonest operations without a call, which would cost as much as they do.  Returns an enum
+ * dp_executed, or DP_EXECUTE_CALL if it is another. */
+DP_INLINE int dp_execute_common(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
+{
+    switch (op->code) {
+    DP_OPERATION(SET_ETH)
+        dp_set_eth(ctx, op);
+        return DP_EXECUTED;
+    DP_OPERATION(SET_IP4)
+        dp_set_ip4(ctx, frame, op);
+        return DP_EXECUTED;
+    DP_OPERATION(PUSH_VLAN)
+        return dp_push_vlan(ctx, frame, op) ? DP_EXECUTE_DROP : DP_EXECUTED;
+    DP_OPERATION(POP_VLAN)
+        return dp_pop_vlan(ctx, frame) ? DP_EXECUTE_DROP : DP_EXECUTED;
+    }
+    return DP_EXECUTE_CALL;
+}
+
+/* Runs 'n' operations, at least one, from index 'first' on.  The first two are looked at more closely: most flows have no
+ * more, and the verifier follows what is inline once for each. */
 DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 first, __u32 n)
 {
     const struct dp_op *op = dp_ops_at(ctx, first);
+    __u32 i;
 
     if (!frame || !key || !op || op->needs & ~frame->has || op->codes & dp_omitted(ctx)->ops) {
         return DP_EXECUTE_BEYOND;
@@ -35,7 +67,7 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
 
     int growth = op->growth & DP_OFS_MASK;
 
-    if (growth && !dp_can_grow(ctx, growth)) {
+    if (growth && !dp_finds_out(op) && !dp_can_grow(ctx, growth)) {
         return DP_EXECUTE_BEYOND;
     }
     if (op->codes >> DP_OP_SET_ND_EXT & 1 && dp_pull(ctx)) {
@@ -44,7 +76,17 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
     if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
         frame->has |= DP_HAS_OUTER;
     }
-    for (__u32 i = 0; i < DP_MAX_OPS && i < n; i++) {
+    for (i = 0; i < DP_INLINE_OPS && i < n && op; op = dp_ops_at(ctx, first + ++i)) {
+        int executed = dp_execute_common(ctx, frame, op);
+
+        if (executed == DP_EXECUTE_CALL) {
+            break;
+        }
+        if (executed == DP_EXECUTE_DROP) {
+            return i == 0 && dp_finds_out(op) ? DP_EXECUTE_BEYOND : DP_EXECUTE_DROP;
+        }
+    }
+    for (; i < DP_MAX_OPS && i < n; i++) {
         op = dp_ops_at(ctx, first + i);
         if (op && dp_execute_op(ctx, frame, key, op)) {
             return DP_EXECUTE_DROP;
@@ -60,85 +102,82 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         return 1;
     }
 
-    /* What the program leaves out does not come here: the check lets the verifier see it, and remove the rest. */
-#define OPERATION(NAME) case DP_OP_##NAME: if (dp_omitted(ctx)->ops >> DP_OP_##NAME & 1) { break; }
     switch (op->code) {
-    OPERATION(SET_ETH)
+    DP_OPERATION(SET_ETH)
         dp_set_eth(ctx, op);
         break;
-    OPERATION(PUSH_VLAN)
+    DP_OPERATION(PUSH_VLAN)
         return dp_push_vlan(ctx, frame, op);
-    OPERATION(POP_VLAN)
+    DP_OPERATION(POP_VLAN)
         return dp_pop_vlan(ctx, frame);
-    OPERATION(PUSH_MPLS)
+    DP_OPERATION(PUSH_MPLS)
         dp_push_mpls(ctx, frame, op);
         break;
-    OPERATION(POP_MPLS)
+    DP_OPERATION(POP_MPLS)
         dp_pop_mpls(ctx, frame, op);
         break;
-    OPERATION(SET_MPLS)
+    DP_OPERATION(SET_MPLS)
         dp_set_mpls(ctx, frame, op);
         break;
-    OPERATION(SET_IP4)
+    DP_OPERATION(SET_IP4)
         dp_set_ip4(ctx, frame, op);
         break;
-    OPERATION(SET_IP6)
+    DP_OPERATION(SET_IP6)
         dp_set_ip6(ctx, frame, op);
         break;
-    OPERATION(SET_IP6_SRC)
+    DP_OPERATION(SET_IP6_SRC)
         dp_set_ip6_address(ctx, frame, op, 8);
         break;
-    OPERATION(SET_IP6_DST)
+    DP_OPERATION(SET_IP6_DST)
         dp_set_ip6_address(ctx, frame, op, 24);
         break;
-    OPERATION(SET_TCP)
+    DP_OPERATION(SET_TCP)
         dp_set_tcp(ctx, frame, op);
         break;
-    OPERATION(SET_UDP)
+    DP_OPERATION(SET_UDP)
         dp_set_udp(ctx, frame, op);
         break;
-    OPERATION(SET_SCTP)
+    DP_OPERATION(SET_SCTP)
         dp_set_sctp(ctx, frame, op);
         break;
-    OPERATION(SET_ICMP)
+    DP_OPERATION(SET_ICMP)
         dp_set_icmp(ctx, frame, op);
         break;
-    OPERATION(SET_ARP)
+    DP_OPERATION(SET_ARP)
         dp_set_arp(ctx, frame, op);
         break;
-    OPERATION(SET_ND)
+    DP_OPERATION(SET_ND)
         dp_set_nd(ctx, frame, op);
         break;
-    OPERATION(SET_ND_EXT)
+    DP_OPERATION(SET_ND_EXT)
         dp_set_nd_ext(ctx, frame, op);
         break;
-    OPERATION(SET_MARK)
+    DP_OPERATION(SET_MARK)
         key->skb_mark = dp_masked32(key->skb_mark, op->u.meta.value, op->u.meta.mask);
         break;
-    OPERATION(SET_PRIORITY)
+    DP_OPERATION(SET_PRIORITY)
         key->skb_priority = dp_masked32(key->skb_priority, op->u.meta.value, op->u.meta.mask);
         break;
-    OPERATION(TRUNC)
+    DP_OPERATION(TRUNC)
         frame->cut = frame->len > op->u.max_len ? frame->len - op->u.max_len : 0;
         break;
-    OPERATION(HASH)
+    DP_OPERATION(HASH)
         key->dp_hash = op->u.hash.alg == DP_HASH_SYM_L4 ? dp_rss_symmetric(key, op->u.hash.basis)
             : dp_rss_l4(key, frame->has, op->u.hash.basis);
         break;
-    OPERATION(CT_CLEAR)
+    DP_OPERATION(CT_CLEAR)
         key->ct_mark = 0;
         for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
             key->w[i] = 0;
         }
         break;
-    OPERATION(OUTPUT)
+    DP_OPERATION(OUTPUT)
         dp_output_copies(ctx, key, op);
         break;
-    OPERATION(METER)
+    DP_OPERATION(METER)
         return dp_meter_drops(ctx, frame, op->u.meter);
     }
     return 0;
-#undef OPERATION
 }
 
 #endif /* dp/action.h */

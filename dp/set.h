@@ -54,8 +54,6 @@ DP_INLINE void dp_pseudo_changed(struct dp_ctx *ctx, const struct dp_frame *fram
 DP_INLINE void dp_set_ip4(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_op *op)
 {
     __u8 *ip = dp_l3(ctx, frame, DP_IP4_LEN);
-    __u64 address_changes = 0;
-    __u64 changes = 0;
 
     if (!ip) {
         return;
@@ -70,28 +68,22 @@ DP_INLINE void dp_set_ip4(struct dp_ctx *ctx, const struct dp_frame *frame, cons
     __u8 proto = ip[9];
     __u8 new_tos = dp_masked32(tos, op->u.ip4.tos, op->u.ip4.tos_mask);
     __u8 new_ttl = dp_masked32(ttl, op->u.ip4.ttl, op->u.ip4.ttl_mask);
+    __u32 moved = (src ^ new_src) | (dst ^ new_dst);
 
-    if (src != new_src) {
-        address_changes += dp_csum_change32(src, new_src);
+    if (!(moved | (tos ^ new_tos) | (ttl ^ new_ttl))) {
+        return;                 /* Then the checksum stays, too, even if it is wrong. */
     }
-    if (dst != new_dst) {
-        address_changes += dp_csum_change32(dst, new_dst);
-    }
-    changes = address_changes;
-    if (tos != new_tos) {
-        changes += dp_csum_change16(dp_htons(tos).raw, dp_htons(new_tos).raw);
-    }
-    if (ttl != new_ttl) {
-        changes += dp_csum_change16(dp_htons(ttl << 8).raw, dp_htons(new_ttl << 8).raw);
-    }
+
+    /* What did not change adds 0 in one's complement. */
+    __u64 address_changes = dp_csum_change32(src, new_src) + dp_csum_change32(dst, new_dst);
+
     dp_store32(ip + 12, new_src);
     dp_store32(ip + 16, new_dst);
     ip[1] = new_tos;
     ip[8] = new_ttl;
-    if (src != new_src || dst != new_dst || tos != new_tos || ttl != new_ttl) {
-        dp_csum_apply(ip + 10, changes);
-    }
-    if (src != new_src || dst != new_dst) {
+    dp_csum_apply(ip + 10, address_changes + dp_csum_change16(dp_htons(tos).raw, dp_htons(new_tos).raw)
+                  + dp_csum_change16(dp_htons(ttl << 8).raw, dp_htons(new_ttl << 8).raw));
+    if (moved) {
         dp_pseudo_changed(ctx, frame, proto, address_changes);
     }
 }
