@@ -90,7 +90,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     }
     ctx->DP_MISSED = 0;
     ctx->DP_LOST = 0;
-    run->local_stack = 0;
+    run->frame.local_stack = 0;
 
     enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, run);
 

@@ -59,7 +59,7 @@ static __always_inline int datapath(struct xdp_md *ctx)
         run_off(run);
         return hand_up(ctx, port, run, length);
     }
-    run->local_stack = port->local_stack;
+    run->frame.local_stack = port->local_stack;
     switch (dp_pipeline(ctx, port->port_no, run)) {
     case DP_VERDICT_OUTPUT:
         return output(ctx, port, run, length);

@@ -29,6 +29,32 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
 /* What the program leaves out does not come to a case: the check lets the verifier see it, and remove the rest. */
 #define DP_OPERATION(NAME) case DP_OP_##NAME: if (dp_omitted(ctx)->ops >> DP_OP_##NAME & 1) { break; }
 
+/* Whether the packet is a tunnel's whose own UDP checksum is complete, but of the packet inside it is not: Linux leaves
+ * that to the device, and can tell what it will be (Documentation/networking/checksum-offloads.rst, "LCO"). */
+DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
+{
+    if (!frame || !key || !(frame->has & DP_HAS_UDP)) {
+        return 0;
+    }
+
+    const __u8 *udp = dp_l4(ctx, frame, DP_UDP_LEN);
+    __u16 field = udp ? dp_load16(udp + 6) : 0;
+    __u64 addresses;
+
+    if (frame->has & DP_HAS_IP4) {
+        const __u8 *ip = dp_l3(ctx, frame, DP_IP4_LEN);
+
+        addresses = ip ? dp_pending_sum(ip + 12, 1) : 0;
+    } else if (frame->has & DP_HAS_IP6) {
+        const __u8 *ip = dp_l3(ctx, frame, DP_IP6_LEN);
+
+        addresses = ip ? dp_pending_sum(ip + 8, 4) : 0;
+    } else {
+        return 0;
+    }
+    return field && !dp_is_pending(field, addresses, DP_IP_UDP, frame->l4_len) && dp_csum_left(ctx);
+}
+
 /* Whether the first operation is the only one that needs headroom: it finds out by itself whether there is some. */
 DP_INLINE int dp_finds_out(const struct dp_op *op)
 {

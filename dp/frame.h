@@ -78,7 +78,7 @@ struct dp_frame {
     __u32 len;                  /* Bytes from the Ethernet header to the end of the frame. */
     __u32 cut;                  /* Bytes that output cuts off the end. */
     __u32 has;                  /* DP_HAS_*. */
-    __u32 pad;
+    __u32 local_stack;          /* Set before parsing: transport checksums may be left to offload. */
 };
 _Static_assert(sizeof(struct dp_frame) == 24, "frame layout");
 

@@ -8,6 +8,7 @@
 
 #include "dp/frame.h"
 #include "dp/omit.h"
+#include "dp/pending.h"
 
 #define DP_MAX_LABELS 8         /* MPLS labels walked to find the layer behind them. */
 #define DP_MAX_EXT_HEADERS 6    /* IPv6 extension headers walked. */
@@ -17,6 +18,7 @@ enum dp_parse_result {
     DP_PARSED,                  /* Key and frame are complete: what Open vSwitch would have extracted. */
     DP_PARSE_BEYOND,            /* More headers than are walked here, or not even an Ethernet header. */
     DP_PARSE_OMITTED,           /* Of a protocol that this program leaves out (dp/omit.h). */
+    DP_PARSE_UNFINISHED,        /* Its transport checksum was left to offload (dp/pending.h).  The key is not complete. */
 };
 
 /* How the functions below share the work: each writes whole words as soon as it knows them, and passes on in registers
@@ -36,31 +38,14 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
                            __u32 has);
 DP_INLINE int dp_parse_mpls(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 l2_5, __u32 has);
 DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 tos_ttl,
-                                 __u8 proto, int ip4, __u32 l4, __u32 l4_len, __u32 has);
+                                 __u8 proto, const __u8 *ip, __u32 l4, __u32 l4_len, __u32 has);
 
 #define DP_LINK(ETH_TYPE, VLAN) (DP_BYTES(0, 2, (ETH_TYPE).raw) | DP_BYTES(2, 4, VLAN))
 #define DP_IP_FIELDS(PROTO, FRAG) (DP_BYTES(6, 1, PROTO) | DP_BYTES(7, 1, FRAG))
 
-/* Whether anything reads struct dp_frame. */
-DP_INLINE int dp_wants_frame(struct dp_ctx *ctx)
+DP_INLINE void dp_frame_layers(struct dp_frame *frame, __u32 l2_5, __u32 l3, __u32 l4, __u32 l4_len)
 {
-    return ~dp_omitted(ctx)->parts & (DP_PART_OPS | DP_PART_CHECKSUM);
-}
-
-DP_INLINE void dp_frame_layers(struct dp_ctx *ctx, struct dp_frame *frame, __u32 l2_5, __u32 l3, __u32 l4,
-                               __u32 l4_len)
-{
-    if (dp_wants_frame(ctx)) {
-        dp_store64(&frame->l2_5, DP_BYTES(0, 2, l2_5) | DP_BYTES(2, 2, l3) | DP_BYTES(4, 2, l4)
-                   | DP_BYTES(6, 2, l4_len));
-    }
-}
-
-DP_INLINE void dp_frame_has(struct dp_ctx *ctx, struct dp_frame *frame, __u32 has)
-{
-    if (dp_wants_frame(ctx)) {
-        frame->has = has;
-    }
+    dp_store64(&frame->l2_5, DP_BYTES(0, 2, l2_5) | DP_BYTES(2, 2, l3) | DP_BYTES(4, 2, l4) | DP_BYTES(6, 2, l4_len));
 }
 
 /* Fills the packet's words of '*key' (in_port, recirc_id and the metadata words stay) and '*frame', but for what is
@@ -72,11 +57,7 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     __u32 words = ~dp_omitted(ctx)->words;
     __u32 omitted = dp_omitted(ctx)->parts;
 
-    if (dp_wants_frame(ctx)) {
-        frame->len = dp_len(ctx);
-        frame->cut = 0;
-        frame->has = 0;
-    }
+    dp_store64(&frame->len, DP_BYTES(0, 4, dp_len(ctx)));       /* And nothing to cut. */
     if (words & DP_WARM) {
         for (int i = DP_HOT_WORDS; i < DP_FIRST_COLD; i++) {
             key->w[i] = 0;
@@ -188,8 +169,8 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     if (DP_BE16_IS(eth_type, DP_ETH_MPLS) || DP_BE16_IS(eth_type, DP_ETH_MPLS_MC)) {
         return omitted & DP_PART(MPLS) ? DP_PARSE_OMITTED : dp_parse_mpls(ctx, frame, key, l3, has);
     }
-    dp_frame_has(ctx, frame, has);
-    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    frame->has = has;
+    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     return DP_PARSED;
 }
 
@@ -214,8 +195,8 @@ DP_INLINE int dp_parse_mpls(struct dp_ctx *ctx, struct dp_frame *frame, union dp
         }
         ofs += DP_MPLS_LEN;
     }
-    dp_frame_has(ctx, frame, has);
-    dp_frame_layers(ctx, frame, l2_5, ofs, DP_NO_LAYER, 0);
+    frame->has = has;
+    dp_frame_layers(frame, l2_5, ofs, DP_NO_LAYER, 0);
     return lse & 0x100 ? DP_PARSED : DP_PARSE_BEYOND;
 }
 
@@ -228,7 +209,7 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
 
     key->w[2] = 0;
     key->w[3] = 0;
-    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     if (arp && dp_load32(arp) == DP_SWAP32(0x00010800) && dp_load16(arp + 4) == DP_SWAP16(0x0604)) {
         has |= DP_HAS_ARP;
         op = dp_ntohs(dp_load_be16(arp + 6));
@@ -238,7 +219,7 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         key->w[7] = DP_BYTES(0, 4, dp_load32(arp + 20));
     }
     key->w[1] = link | DP_IP_FIELDS(op <= 0xff ? op : 0, 0);
-    dp_frame_has(ctx, frame, has);
+    frame->has = has;
     return DP_PARSED;
 }
 
@@ -261,27 +242,27 @@ DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
             key->w[2] = dp_load64(ip + 12);
             key->w[3] = tos_ttl;
             has |= DP_HAS_IP4 | DP_HAS_L3;
-            dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, l3 + header_len, total_len - header_len);
+            dp_frame_layers(frame, DP_NO_LAYER, l3, l3 + header_len, total_len - header_len);
             if (DP_UNLIKELY(frag)) {
                 int later = (frag & DP_SWAP16(0x1fff)) != 0;
 
                 key->w[1] = link | DP_IP_FIELDS(proto, later ? DP_FRAG_ANY | DP_FRAG_LATER : DP_FRAG_ANY);
                 if (later) {
-                    dp_frame_has(ctx, frame, has | (total_len - header_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0));
+                    frame->has = has | (total_len - header_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0);
                     return DP_PARSED;
                 }
             } else {
                 key->w[1] = link | DP_IP_FIELDS(proto, 0);
             }
-            return dp_parse_transport(ctx, frame, key, tos_ttl, proto, 1, l3 + header_len,
+            return dp_parse_transport(ctx, frame, key, tos_ttl, proto, ip, l3 + header_len,
                                       total_len - header_len, has);
         }
     }
     key->w[1] = link;
     key->w[2] = 0;
     key->w[3] = 0;
-    dp_frame_has(ctx, frame, has);
-    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    frame->has = has;
+    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     return DP_PARSED;
 }
 
@@ -355,8 +336,8 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     key->w[1] = link;
     key->w[2] = 0;
     key->w[3] = 0;
-    dp_frame_has(ctx, frame, has);
-    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
+    frame->has = has;
+    dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
     if (!ip) {
         return DP_PARSED;
     }
@@ -396,12 +377,12 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     if (~dp_omitted(ctx)->words & DP_WORD(9)) {
         key->w[9] = DP_BYTES(0, 4, dp_htonl(class_label & 0xfffff).raw);
     }
-    dp_frame_layers(ctx, frame, DP_NO_LAYER, l3, l4, l4_len);
+    dp_frame_layers(frame, DP_NO_LAYER, l3, l4, l4_len);
     if (frag & DP_FRAG_LATER) {
-        dp_frame_has(ctx, frame, has | (l4_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0));
+        frame->has = has | (l4_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0);
         return DP_PARSED;
     }
-    return dp_parse_transport(ctx, frame, key, tos_ttl, proto, 0, l4, l4_len, has);
+    return dp_parse_transport(ctx, frame, key, tos_ttl, proto, ip, l4, l4_len, has);
 }
 
 /* What came of a neighbour message, packed: DP_HAS_* bits, the type of its first link-layer option, and whether it
@@ -474,6 +455,22 @@ DP_STAGE __u64 dp_parse_nd(struct dp_ctx *ctx, union dp_key *key, __u32 l4, __u3
     return DP_ND(has, first_type, l4_len < DP_ND_OPT_LEN ? DP_PARSED : DP_PARSE_BEYOND);
 }
 
+/* Whether frames may come with transport checksums that were left to offload. */
+DP_INLINE int dp_may_be_unfinished(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
+{
+    return !(dp_omitted(ctx)->parts & DP_PART_CHECKSUM) && frame->local_stack && !key->ip_frag;
+}
+
+/* Whether the checksum 'field' of TCP or UDP behind the IP header 'ip' was.  Behind extension headers any is taken for
+ * one: the engine knows better. */
+DP_INLINE int dp_is_unfinished(__u16 field, const __u8 *ip, __u8 proto, __u32 l4_len, __u32 has)
+{
+    if (has & DP_HAS_IP4) {
+        return dp_is_pending(field, dp_pending_sum(ip + 12, 1), proto, l4_len);
+    }
+    return !(has & DP_HAS_IP6) || dp_is_pending(field, dp_pending_sum(ip + 8, 4), proto, l4_len);
+}
+
 /* Type and code of an ICMP header, each in the low byte of a be16, in memory order. */
 DP_INLINE __u32 dp_type_code(const __u8 *icmp)
 {
@@ -486,9 +483,9 @@ DP_INLINE int dp_is_nd(const __u8 *icmp)
 }
 
 /* TCP (RFC 9293), UDP (768), SCTP (9260), ICMP (792), IGMP (3376), ICMPv6 (4443): ports or type and code of a header
- * that is there whole.  'tos_ttl' is what key word 3 has already; not for later fragments. */
+ * that is there whole.  'tos_ttl' is what key word 3 has already, 'ip' the IP header; not for later fragments. */
 DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 tos_ttl,
-                                 __u8 proto, int ip4, __u32 l4, __u32 l4_len, __u32 has)
+                                 __u8 proto, const __u8 *ip, __u32 l4, __u32 l4_len, __u32 has)
 {
     const __u8 *p = dp_at(ctx, l4, DP_UDP_LEN);
 
@@ -496,7 +493,7 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
     if (l4_len <= DP_SHORT_LEN) {
         has |= DP_HAS_SHORT;
     }
-    dp_frame_has(ctx, frame, has);
+    frame->has = has;
 
     /* Every transport header that is parsed has at least 8 bytes. */
     if (l4_len < DP_UDP_LEN || !p) {
@@ -509,7 +506,11 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
             __u32 header_len = (tcp[12] >> 4) * 4;
 
             if (header_len >= DP_TCP_LEN && header_len <= l4_len) {
-                dp_frame_has(ctx, frame, has | DP_HAS_TCP);
+                if (dp_may_be_unfinished(ctx, frame, key)
+                    && dp_is_unfinished(dp_load16(tcp + 16), ip, proto, l4_len, has)) {
+                    return DP_PARSE_UNFINISHED;
+                }
+                frame->has = has | DP_HAS_TCP;
                 key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_load32(tcp))
                     | DP_BYTES(4, 2, dp_load16(tcp + 12) & DP_SWAP16(0x0fff));
             }
@@ -517,23 +518,31 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
         return DP_PARSED;
     }
     if (proto == DP_IP_UDP) {
-        dp_frame_has(ctx, frame, has | DP_HAS_UDP);
+        if (dp_may_be_unfinished(ctx, frame, key) && dp_is_unfinished(dp_load16(p + 6), ip, proto, l4_len, has)) {
+            return DP_PARSE_UNFINISHED;
+        }
+        frame->has = has | DP_HAS_UDP;
         key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_load32(p));
         return DP_PARSED;
     }
     if (proto == DP_IP_SCTP) {
         if (l4_len >= DP_SCTP_LEN) {
-            dp_frame_has(ctx, frame, has | DP_HAS_SCTP);
+            const __u8 *sctp = dp_at(ctx, l4, DP_SCTP_LEN);
+
+            if (dp_may_be_unfinished(ctx, frame, key) && sctp && !dp_load32(sctp + 8)) {
+                return DP_PARSE_UNFINISHED;
+            }
+            frame->has = has | DP_HAS_SCTP;
             key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_load32(p));
         }
         return DP_PARSED;
     }
-    if (DP_TRIMMED && ((proto == DP_IP_IGMP && ip4 && dp_omitted(ctx)->parts & DP_PART(IGMP))
+    if (DP_TRIMMED && ((proto == DP_IP_IGMP && has & DP_HAS_IP4 && dp_omitted(ctx)->parts & DP_PART(IGMP))
                        || (proto == DP_IP_ICMP6 && dp_is_nd(p) && dp_omitted(ctx)->parts & DP_PART(ND)))) {
         return DP_PARSE_OMITTED;        /* Flows may be about what is not parsed here. */
     }
     if (proto == DP_IP_IGMP) {
-        if (ip4 && !(dp_omitted(ctx)->parts & DP_PART(IGMP))) {
+        if (has & DP_HAS_IP4 && !(dp_omitted(ctx)->parts & DP_PART(IGMP))) {
             key->w[6] = DP_BYTES(0, 4, dp_load32(p + 4));
         }
         key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_type_code(p));
@@ -543,14 +552,14 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
         return DP_PARSED;
     }
     has |= DP_HAS_ICMP;
-    dp_frame_has(ctx, frame, has);
+    frame->has = has;
 
     __u64 type_code = DP_BYTES(0, 4, dp_type_code(p));
 
     if (!(dp_omitted(ctx)->parts & DP_PART(ND)) && proto == DP_IP_ICMP6 && dp_is_nd(p)) {
         __u64 nd = dp_parse_nd(ctx, key, l4, l4_len);
 
-        dp_frame_has(ctx, frame, has | (__u16) nd);
+        frame->has = has | (__u16) nd;
         key->w[3] = tos_ttl | type_code | DP_BYTES(4, 2, dp_htons(nd >> 16 & 0xff).raw);
         return nd >> 32;
     }

@@ -19,7 +19,6 @@
 #include "dp/action.h"
 #include "dp/lookup.h"
 #include "dp/parse.h"
-#include "dp/pending.h"
 #include "dp/record.h"
 
 #define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
@@ -34,8 +33,7 @@ enum dp_verdict {
 
 struct dp_run {
     union dp_key key;           /* Of the last pass. */
-    struct dp_frame frame;
-    __u32 local_stack;          /* Set by the caller: checksums may be pending (dp/pending.h).  0 after a pass. */
+    struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
     __u32 port;                 /* DP_VERDICT_OUTPUT: datapath port.  DP_VERDICT_GROUP: group. */
     __u32 flow;                 /* DP_VERDICT_UP: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
@@ -67,7 +65,7 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     if (fate & DP_FATE_SKB) {
         return DP_VERDICT_SKB;
     }
-    run->local_stack = 0;
+    run->frame.local_stack = 0;
     for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
         if (dp_omitted(ctx)->parts & DP_PART(RECIRC)) {
             break;
@@ -144,13 +142,11 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
         run->reason = DP_REASON_MISS;   /* No flow is about this protocol: that is why it is omitted. */
         return DP_FATE_ENGINE;
     }
-    if (parsed != DP_PARSED) {
+    if (parsed == DP_PARSE_UNFINISHED) {
+        run->reason = DP_REASON_CHECKSUM;
         return DP_FATE_ENGINE;
     }
-
-    if (!(omitted & DP_PART_CHECKSUM) && run->local_stack && dp_checksum_pending(ctx, &run->frame, &run->key)) {
-        run->flow = DP_NO_FLOW;
-        run->reason = DP_REASON_CHECKSUM;
+    if (parsed != DP_PARSED) {
         return DP_FATE_ENGINE;
     }
 

@@ -31,7 +31,7 @@ int pipeline(struct xdp_md *ctx)
     if (!run) {
         return XDP_ABORTED;
     }
-    run->local_stack = 0;
+    run->frame.local_stack = 0;
 
     enum dp_verdict v = dp_pipeline(ctx, in_port, run);
 

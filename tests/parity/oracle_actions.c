@@ -155,7 +155,7 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     }
     memcpy(ctx.data, frame, len);
     memset(&run, 0xa5, sizeof run);     /* As the run before left it. */
-    run.local_stack = 0;
+    run.frame.local_stack = 0;
     ctx.tables = oxdp_table_memory(table);
     memset(outcome, 0, sizeof *outcome);
     outcome->port = UINT32_MAX;

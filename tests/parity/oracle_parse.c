@@ -19,7 +19,7 @@ enum parity parity_parse(const uint8_t *frame, size_t len, unsigned int vlan_lim
     struct dp_packet packet;
     struct flow flow;
     union dp_key expected, key;
-    struct dp_frame layers;
+    struct dp_frame layers = { .local_stack = 0 };
     uint8_t *copy = malloc(len ? len : 1);
     struct dp_ctx ctx = { .start = copy, .data = copy, .end = copy + len };
     enum parity result = PARITY_EQUAL;
