@@ -48,6 +48,19 @@ DP_INLINE void dp_frame_layers(struct dp_frame *frame, __u32 l2_5, __u32 l3, __u
     dp_store64(&frame->l2_5, DP_BYTES(0, 2, l2_5) | DP_BYTES(2, 2, l3) | DP_BYTES(4, 2, l4) | DP_BYTES(6, 2, l4_len));
 }
 
+/* Reads one tag at 'ofs' (where its TPID stands) into '*vlan' if it is there whole, with the type behind it. */
+DP_INLINE int dp_parse_vlan(struct dp_ctx *ctx, __u32 ofs, __u32 *vlan, dp_be16 *eth_type)
+{
+    const __u8 *tag = dp_at(ctx, ofs, DP_VLAN_LEN + 2);
+
+    if (!tag) {
+        return 0;
+    }
+    *vlan = dp_load32(tag) | DP_SWAP32(DP_VLAN_PRESENT);
+    *eth_type = dp_load_be16(tag + 4);
+    return 1;
+}
+
 /* Fills the packet's words of '*key' (in_port, recirc_id and the metadata words stay) and '*frame', but for what is
  * omitted.  'vlan_limit' is the number of VLAN tags to parse, 0 to 2: Open vSwitch's other_config:vlan-limit.  Returns
  * an enum dp_parse_result. */
@@ -87,20 +100,14 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     if (DP_BE16_IS(eth_type, DP_ETH_IP6) && !(omitted & DP_PART(IP6))) {
         return dp_parse_ip6(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
     }
-    return dp_parse_other(ctx, frame, key, vlan_limit);
-}
+    if (dp_is_vlan(eth_type) && vlan_limit && !(omitted & (DP_PART(VLAN) | DP_PART(IP4)))) {
+        __u32 vlan;
 
-/* Reads one tag at 'ofs' (where its TPID stands) into '*vlan' if it is there whole, with the type behind it. */
-DP_INLINE int dp_parse_vlan(struct dp_ctx *ctx, __u32 ofs, __u32 *vlan, dp_be16 *eth_type)
-{
-    const __u8 *tag = dp_at(ctx, ofs, DP_VLAN_LEN + 2);
-
-    if (!tag) {
-        return 0;
+        if (dp_parse_vlan(ctx, 12, &vlan, &eth_type) && DP_BE16_IS(eth_type, DP_ETH_IP4)) {
+            return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, vlan), DP_ETH_LEN + DP_VLAN_LEN, DP_HAS_VLAN);
+        }
     }
-    *vlan = dp_load32(tag) | DP_SWAP32(DP_VLAN_PRESENT);
-    *eth_type = dp_load_be16(tag + 4);
-    return 1;
+    return dp_parse_other(ctx, frame, key, vlan_limit);
 }
 
 /* Everything but untagged IP.  A tag beside the frame is the first of those that 'vlan_limit' allows. */
