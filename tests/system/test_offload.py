@@ -16,6 +16,7 @@ from scapy.all import Dot1Q, Ether, IP, IPv6, TCP, UDP, VXLAN
 
 import lab
 import offload
+import packet_table
 import test_packet_table as packets
 
 GSO_SIZE = 1400
@@ -154,6 +155,25 @@ def test_packets_of_sockets(world, switch, tier, kinds):
     switch.appctl("dpctl/del-flows")
     switch.appctl("revalidator/resume")
     assert not wrong, "\n".join(wrong)
+
+
+def test_checksums_that_operations_must_leave_alone(world, switch):
+    """Of SCTP and of neighbour discovery: what a device will compute is not changed beforehand."""
+    switch.vsctl("set", "open", ".", "other_config:xdp-hook=tcx")
+    ends = lay_wires(world, switch, "whole")
+    switch.appctl("revalidator/pause")
+    numbers = {name: switch.dp_port(f"to-{name}") for name in packets.PORTS}
+    for name, start, offset in (("set SCTP ports", 34, 8), ("set neighbour discovery flags", 54, 2)):
+        row = next(row for row in packet_table.table() if row.name == name)
+        packets.install(switch, packets.flows(row, numbers))
+        before, after = (offload.put16(frame, start + offset, 0x1234) for frame in (row.frame, row.output["green"]))
+        if offset == 8:                     # Its checksum has four bytes, of which this device computes two.
+            before, after = (offload.put16(frame, start + 10, 0) for frame in (before, after))
+        ends["red"].send_whole(offload.Packet(before, start, offset))
+        assert ends["green"].receive_whole() == offload.Packet(after, start, offset)
+        assert [flow for flow in switch.dump_flows("-m") if "dp:tcx" in flow and "packets:1," in flow]
+        switch.appctl("dpctl/del-flows")
+    switch.appctl("revalidator/resume")
 
 
 def inner_frame(kind, frame):

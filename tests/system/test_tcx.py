@@ -4,7 +4,6 @@
     red ---[ switch ]--- green          both on tcx, or one on XDP
 """
 import re
-import socket
 
 import pytest
 
@@ -181,39 +180,6 @@ def test_tunnels_of_containers(tcx, offloads):
     traffic.tcp(tcx.red, tcx.green, "10.9.0.2")
     assert traffic.udp(tcx.red, tcx.green, "10.9.0.2") == 100
     assert flow_counts(tcx.switch, "dp:tcx", "dst=4789")[0] > 100
-
-
-@DEVICES
-def test_sctp_ports(tcx, offloads):
-    """Its checksum is changed, or left to whoever computes it."""
-    set_offloads(offloads)
-    try:
-        listener, client = (sctp_socket(container) for container in (tcx.green, tcx.red))
-    except OSError as error:
-        pytest.skip(f"this kernel has no SCTP: {error}")
-    tcx.switch.flows("br0", "priority=0,actions=normal", "sctp,in_port=to-red,actions=set_field:6004->sctp_dst,output:to-green",
-                     "sctp,in_port=to-green,actions=set_field:5004->sctp_src,output:to-red")
-    with listener, client:
-        listener.bind(("10.0.0.2", 6004))
-        listener.listen()
-        client.connect(("10.0.0.2", 5004))
-        server, _ = listener.accept()
-        with server:
-            for size in 10, 1000, 20000:
-                client.sendall(b"x" * size)
-                received = 0
-                while received < size:
-                    received += len(server.recv(size))
-            server.sendall(b"!")
-            assert client.recv(1) == b"!"
-    assert flow_counts(tcx.switch, "dp:tcx", "set(sctp")[0] > 5
-
-
-def sctp_socket(namespace):
-    with namespace.entered():
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
-    made.settimeout(lab.PATIENCE)
-    return made
 
 
 def test_leaves_nothing(tcx):
