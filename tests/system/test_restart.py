@@ -169,10 +169,11 @@ def test_restart_loses_nothing(network, how):
     with Load(network) as load:
         lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
         for count in 1, 2:
-            before = programs()
             end(network.switch, how)
-            assert programs() == before
+            before = programs()         # Until then a daemon may exchange its programs for specialised ones.
+            assert all(before.values())
             load.settle()
+            assert programs() == before
             network.switch.start()
             wait_for_take_over(network.switch, count)
             load.settle()
@@ -209,10 +210,11 @@ def test_old_flows_until_the_rules_are_back(network):
     switch.flows("br0", *rules)
     with Load(network) as load:
         lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
-        before = programs()
         switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
+        before = None
         for _ in range(2):
             end(switch, "kill")
+            before = before or programs()
             load.settle()
             switch.start()
             lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
