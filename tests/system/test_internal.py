@@ -365,7 +365,8 @@ def test_names(network):
     lab.run("ip", "link", "add", "clash-xdp", "type", "bridge")
     add_internal(network, "clash")
     assert "clash" in lab.wait_until(lambda: switch.error("clash"), "an error")
-    assert any("there is a device clash or clash-xdp already" in line for line in switch.log())
+    lab.wait_until(lambda: any("there is a device clash or clash-xdp already" in line for line in switch.log()),
+                   "a line in the log")
     assert not exists("clash")
     lab.run("ip", "link", "delete", "clash-xdp")
     switch.vsctl("--", "del-port", "clash", "--", "add-port", "br0", "clash",
