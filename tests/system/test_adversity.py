@@ -4,9 +4,11 @@
 Larger by hand: OXDP_LONG=SECONDS for what lasts, OXDP_FLOWS=1000000 for test_many_flows.
 """
 import contextlib
+import json
 import os
 import random
 import re
+import struct
 import threading
 import time
 
@@ -15,6 +17,7 @@ import pytest
 import lab
 import switch as switches
 import wire
+import xdp
 
 HOOK = "xdp"
 
@@ -22,6 +25,7 @@ RED, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02"
 HOOK = "xdp"
 SECONDS = float(os.environ.get("OXDP_LONG", 4))
 N_FLOWS = int(os.environ.get("OXDP_FLOWS", 20000))
+HEAD_LEN, HASH_KEY_AT = 536, 40         # struct dp_head in dp/table.h.
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +134,48 @@ def test_mask_storm(world, switch, host):
     assert layers(switch) == {"xdp": 0, "ovs": 0}
     with ends.installed(f"ipv4(src=10.1.0.{n},frag=no)" for n in range(10)):
         assert layers(switch) == {"xdp": 10, "ovs": 0}          # Masks came back.
+
+
+def test_collisions(world, switch, host):
+    """Flows whose keys have one and the same hash, which takes knowing the datapath's random numbers: two buckets of
+    them run in XDP, the engine has the others, and a bystander under the same mask is found."""
+    ends = Ends(world, switch)
+    flows = list(colliding(ends.in_port, hash_numbers(switch), 40))
+    bystander = "172.16.0.1", "172.16.0.2", 7, 8
+    with ends.installed(f"ipv4(src={src},dst={dst},proto=17,frag=no),udp(src={sport},dst={dport})"
+                        for src, dst, sport, dport in [*flows, bystander]):
+        assert layers(switch) == {"xdp": 2 * 7 + 1, "ovs": len(flows) - 2 * 7}
+        frames = [wire.udp_frame(RED, SINK, b"alike", addresses=flow[:2], ports=flow[2:]) for flow in [*flows, bystander]]
+        assert not ends.exchange(frames * 3)
+        assert all("packets:3," in flow for flow in switch.dump_flows("-m"))
+
+
+def hash_numbers(switch):
+    """The numbers by which dp/hash.h multiplies the words of a key: hash_key of struct dp_head."""
+    for kind, number in xdp.objects(switch.process.pid):
+        if kind == "map":
+            about = json.loads(lab.run("bpftool", "-j", "map", "show", "id", str(number)))
+            if about["bytes_value"] == HEAD_LEN:
+                (entry,) = json.loads(lab.run("bpftool", "-j", "map", "dump", "id", str(number)))
+                value = bytes(int(byte, 16) for byte in entry["value"])
+                return struct.unpack_from("<30Q", value, HASH_KEY_AT)
+    raise AssertionError("no map has a struct dp_head")
+
+
+def colliding(in_port, numbers, count):
+    """UDP flows (source, destination, ports) with equal hashes: any ports, and the addresses that make up for them."""
+    def spread(word):
+        return word ^ word >> 32
+
+    wanted = None
+    for n in range(count):
+        ports = 1000 + n, 53
+        of_ports = spread(int.from_bytes(struct.pack(">HH", *ports), "little")) * numbers[3]
+        if wanted is None:
+            wanted = spread(int.from_bytes(bytes([10, 1, 0, 1, 10, 2, 0, 1]), "little")) * numbers[2] + of_ports
+        addresses = (wanted - of_ports) * pow(numbers[2], -1, 1 << 64) % (1 << 64)
+        raw = (addresses ^ addresses >> 32).to_bytes(8, "little")
+        yield ".".join(map(str, raw[:4])), ".".join(map(str, raw[4:])), *ports
 
 
 def prefix(length):
