@@ -36,6 +36,9 @@ CAUSES = {
     ("gre", None): (
         "tunnels run in the engine only, with the same code of Open vSwitch that the stock daemon runs, so "
         "that both are about even"),
+    ("idle", None): (
+        "next to nothing with both: each second a thread of ours looks at how often masks are used, what programs may "
+        "leave out, and whether flows that found the tables full have room"),
     ("storm", None): (
         "128 masks run in the programs; beyond that the engine runs the flows of the others"),
 }
