@@ -20,4 +20,4 @@ ROWS = {
 def run(w, peer, _settings):
     ports = w.make_path()
     peer.start(w, ports, RULE)
-    return datapath.handle_flows(peer, N_FLOWS)
+    return datapath.handle_flows(w, peer, N_FLOWS)

@@ -56,14 +56,14 @@ def replace_flows(peer, flows):
     peer.appctl("dpctl/add-flows", peer.datapath(), str(FLOWS))
 
 
-def handle_flows(peer, n):
+def handle_flows(w, peer, n):
     """Flows per second installed and deleted, and CPU seconds of a dump of 'n' flows."""
     keep_flows(peer)
     peer.appctl("dpctl/del-flows", peer.datapath())
     _write(peer, [_exact(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", 48) for i in range(n)])
     add, _ = _time(peer, "dpctl/add-flows", str(FLOWS))
     _, dump = _time(peer, "dpctl/dump-flows")
-    delete, _ = _time(peer, "dpctl/del-flows")
+    delete, _ = _time(peer, "dpctl/del-flows", under=w.recorder("deleted", "-a"))
     return {"add": {"value": n / add}, "dump": {"value": dump}, "del": {"value": n / delete}}
 
 
@@ -106,8 +106,8 @@ def _write(peer, flows):
     FLOWS.write_text("".join(f"{flow.format(**numbers)} {to}\n" for flow in flows), encoding="ascii")
 
 
-def _time(peer, command, *args):
+def _time(peer, command, *args, under=()):
     """Seconds, and CPU seconds of the daemon's main thread, that a command takes.  (Other threads may poll.)"""
     start, used = time.monotonic(), cpu.of_main_threads(peer.pids())
-    peer.appctl(command, peer.datapath(), *args)
+    peer.appctl(command, peer.datapath(), *args, under=under)
     return time.monotonic() - start, cpu.of_main_threads(peer.pids()) - used

@@ -167,8 +167,9 @@ class OvsPeer:
                 raise world.Failed(f"{os.path.basename(self.daemon)} ended; it said: {said}") from None
             raise
 
-    def appctl(self, *args):
-        return world.command("ovs-appctl", "-t", str(RUN / "vswitchd.ctl"), *args)
+    def appctl(self, *args, under=()):
+        """Asks the daemon; 'under' stands before the command."""
+        return world.command(*under, "ovs-appctl", "-t", str(RUN / "vswitchd.ctl"), *args)
 
     def datapath(self):
         """The name that dpctl commands want."""

@@ -110,12 +110,13 @@ class World:
         if self.profile:
             self._recordings.append(self.start(*self.recorder(name), "-a", "--", "sleep", str(seconds)))
 
-    def recorder(self, name):
+    def recorder(self, name, *options):
         """What stands before a command that is to be profiled; nothing if not asked to."""
         if not self.profile:
             return []
         pathlib.Path(self.profile).parent.mkdir(parents=True, exist_ok=True)
-        return ["perf", "record", "-q", "-g", "-F", "1999", "-e", "cpu-clock", "-o", f"{self.profile}-{name}.data"]
+        return ["perf", "record", "-q", "-g", "-F", "1999", "-e", "cpu-clock", "-o", f"{self.profile}-{name}.data",
+                *options]
 
     def finish_recordings(self):
         for child in self._recordings:
