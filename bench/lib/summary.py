@@ -97,6 +97,11 @@ def _cell(results, case, peer, row):
     return f"{text} (lost {share:.0%})" if share else text
 
 
+def ours_failed(results):
+    """Whether ours could not be measured somewhere.  What others cannot do is a result."""
+    return any(results["peers"][failure["peer"]]["role"] in ("ours", "part") for failure in results["failures"])
+
+
 def lost(results, case, peer, row):
     """The share of packets that was lost where they came at a given rate, if it is worth saying, or 0."""
     samples = list(values(results, case, peer, row, "lost").values())

@@ -121,6 +121,12 @@ def test_shares(results):
     assert "Forwarding" in name
 
 
+def test_only_failures_of_ours_fail(results):
+    assert results["failures"] and not summary.ours_failed(results)
+    results["failures"] += [results["failures"][0] | {"peer": "ours"}]
+    assert summary.ours_failed(results)
+
+
 def test_baselines_stand_beside_what_was_wanted(results):
     """The share of the least that looks anything up, and what there is without a switch."""
     results["samples"] += [{"case": "forward", "peer": "l2-xdp", "round": i, "row": "1", "value": rate}
