@@ -8,6 +8,7 @@ import time
 import lab
 
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 8, 15, 23
+SO_RCVBUFFORCE = 33                     # Not limited by net.core.rmem_max.
 AUXDATA = struct.Struct("=IIIHHHH")     # struct tpacket_auxdata, linux/if_packet.h
 TP_STATUS_VLAN_VALID = 1 << 4
 VNET_HDR = struct.Struct("=BBHHHH")     # struct virtio_net_hdr, linux/virtio_net.h
@@ -24,7 +25,7 @@ class Wire:
             self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
             self._socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
             self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)     # A frame may take a page.
             self._socket.bind((device, 3))                  # ETH_P_ALL
         self.unfinished = 0             # Frames received whose checksum was left to a device.
         self.merged = 0                 # Frames that this end's device made of several (GRO).
