@@ -128,14 +128,12 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         return 1;
     }
 
+    int executed = dp_execute_common(ctx, frame, op);
+
+    if (executed != DP_EXECUTE_CALL) {
+        return executed == DP_EXECUTE_DROP;
+    }
     switch (op->code) {
-    DP_OPERATION(SET_ETH)
-        dp_set_eth(ctx, op);
-        break;
-    DP_OPERATION(PUSH_VLAN)
-        return dp_push_vlan(ctx, frame, op);
-    DP_OPERATION(POP_VLAN)
-        return dp_pop_vlan(ctx, frame);
     DP_OPERATION(PUSH_MPLS)
         dp_push_mpls(ctx, frame, op);
         break;
@@ -144,9 +142,6 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         break;
     DP_OPERATION(SET_MPLS)
         dp_set_mpls(ctx, frame, op);
-        break;
-    DP_OPERATION(SET_IP4)
-        dp_set_ip4(ctx, frame, op);
         break;
     DP_OPERATION(SET_IP6)
         dp_set_ip6(ctx, frame, op);

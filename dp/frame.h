@@ -66,7 +66,7 @@
 #define DP_HAS_L3     (1 << 12) /* IPv4, or IPv6 without extension headers: can be hashed. */
 #define DP_HAS_SHORT  (1 << 13) /* Transport layer of at most DP_SHORT_LEN bytes. */
 
-#define DP_HAS_OUTER  (1 << 14) /* A UDP checksum that is complete while one inside is not (dp/pending.h). */
+#define DP_HAS_OUTER  (1 << 14) /* A UDP checksum that is complete while one inside is not (dp/action.h). */
 
 #define DP_SHORT_LEN 256
 
