@@ -13,10 +13,8 @@
 #include "hash.h"
 #include "odp-util.h"
 #include "netdev_internal.h"
-#include "netdev_xdp.h"
 #include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
-#include "smap.h"
 #include "sset.h"
 #include "timeval.h"
 #include "tnl-neigh-cache.h"
@@ -26,9 +24,6 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp);
 
 #define OPTIMIZE_INTERVAL_MS 1000
 #define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
-#define MIN_FRAMES 256
-#define MAX_FRAMES (1u << 20)
-#define MAX_FAST_FLOWS (1u << 22)
 
 const char dpif_xdp_type[] = "xdp";
 
@@ -296,71 +291,6 @@ dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
     }
 }
 
-/* Open_vSwitch:other_config. */
-static int
-dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
-{
-    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
-    const char *cpu_mask = smap_get(other_config, "pmd-cpu-mask");
-    unsigned int n_frames = smap_get_uint(other_config, "xdp-umem-frames",
-                                          DPIF_XDP_DEFAULT_FRAMES);
-
-    unsigned int n_flows = smap_get_uint(other_config, "xdp-flows",
-                                         DPIF_XDP_DEFAULT_FAST_FLOWS);
-
-    const char *hook_name = smap_get_def(other_config, "xdp-hook", "auto");
-    enum dpif_xdp_hook hook = DPIF_XDP_HOOK_AUTO;
-    const char *obj = smap_get(other_config, "xdp-obj");
-
-    if (!dpif_xdp_hook_from_string(hook_name, &hook)) {
-        VLOG_WARN("%s: other_config:xdp-hook=%s: unsupported value, expected "
-                  "auto, xdp, tcx or both", dp->name, hook_name);
-    }
-    if (obj && !dpif_xdp_obj_is_valid(obj)) {
-        VLOG_WARN("%s: other_config:xdp-obj=%s: unsupported value, expected "
-                  "the absolute path of a BPF object, or builtin", dp->name,
-                  obj);
-        obj = NULL;
-    }
-    n_frames = MIN(MAX(n_frames, MIN_FRAMES), MAX_FRAMES);
-    n_flows = MIN(n_flows, MAX_FAST_FLOWS);
-    if (!smap_get_bool(other_config, "xdp-offload", true)) {
-        n_flows = 0;
-    }
-    ovs_mutex_lock(&dp->port_mutex);
-    if (!dp->packets) {
-        dp->n_frames = n_frames;
-        dp->n_fast_flows = n_flows;
-    } else if (n_frames != dp->n_frames || n_flows != dp->n_fast_flows) {
-        VLOG_INFO("%s: xdp-umem-frames, xdp-flows and xdp-offload take effect "
-                  "when the datapath is created anew", dp->name);
-    }
-    if (dp->hook != hook) {
-        struct dpif_xdp_port *port;
-
-        dp->hook = hook;
-        CMAP_FOR_EACH (port, node, &dp->ports) {
-            port->config_seq = UINT64_MAX;      /* Opens it anew. */
-        }
-    }
-    if (!nullable_string_is_equal(dp->obj, obj)) {
-        struct dpif_xdp_port *port;
-
-        free(dp->obj);
-        dp->obj = nullable_xstrdup(obj);
-        CMAP_FOR_EACH (port, node, &dp->ports) {
-            port->obj_seq = UINT64_MAX;         /* Looks at it anew. */
-        }
-    }
-    if (!nullable_string_is_equal(dp->cpu_mask, cpu_mask)) {
-        free(dp->cpu_mask);
-        dp->cpu_mask = nullable_xstrdup(cpu_mask);
-        dpif_xdp_threads_configure(dp);
-    }
-    ovs_mutex_unlock(&dp->port_mutex);
-    return 0;
-}
-
 /* A queue's number travels as the packet's priority. */
 static int
 dpif_xdp_queue_to_priority(const struct dpif *dpif OVS_UNUSED,
@@ -443,53 +373,6 @@ dpif_xdp_bond_stats_get_cb(struct dpif *dpif, uint32_t bond_id,
 {
     return dpif_xdp_bond_stats_get(&dpif_xdp_dp_cast(dpif)->bonds, bond_id,
                                    n_bytes);
-}
-
-/* Caches: one, the signature cache of each engine thread. */
-static int
-dpif_xdp_cache_get_supported_levels(struct dpif *dpif OVS_UNUSED,
-                                    uint32_t *levels)
-{
-    *levels = 1;
-    return 0;
-}
-
-static int
-dpif_xdp_cache_get_name(struct dpif *dpif OVS_UNUSED, uint32_t level,
-                        const char **name)
-{
-    if (level) {
-        return EINVAL;
-    }
-    *name = "signature-cache";
-    return 0;
-}
-
-static int
-dpif_xdp_cache_get_size(struct dpif *dpif, uint32_t level, uint32_t *size)
-{
-    if (level) {
-        return EINVAL;
-    }
-    *size = dpif_xdp_dp_cast(dpif)->cache_size;
-    return 0;
-}
-
-static int
-dpif_xdp_cache_set_size(struct dpif *dpif, uint32_t level, uint32_t size)
-{
-    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
-
-    if (level || !size || size > (1u << 24) || !is_pow2(size)) {
-        return EINVAL;
-    }
-    ovs_mutex_lock(&dp->port_mutex);
-    if (size != dp->cache_size) {
-        dp->cache_size = size;
-        dpif_xdp_threads_configure(dp);
-    }
-    ovs_mutex_unlock(&dp->port_mutex);
-    return 0;
 }
 
 const struct dpif_class dpif_xdp_class = {

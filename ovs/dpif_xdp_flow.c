@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flow table as ofproto sees it: put, delete, get, flush, dump. */
+/* The flow table as ofproto sees it: put, delete, get, flush. */
 #include <config.h>
 
 #include "dpif_xdp_private.h"
@@ -21,20 +21,6 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_flow);
 
 static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
 static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
-
-/* What the engine matches on: everything. */
-const struct odp_support dpif_xdp_odp_support = {
-    .max_vlan_headers = SIZE_MAX,
-    .max_mpls_depth = SIZE_MAX,
-    .recirc = true,
-    .ct_state = true,
-    .ct_zone = true,
-    .ct_mark = true,
-    .ct_label = true,
-    .ct_state_nat = true,
-    .ct_orig_tuple = true,
-    .ct_orig_tuple6 = true,
-};
 
 /* The ct_state bits that lib/conntrack sets. */
 #define CS_SUPPORTED (CS_NEW | CS_ESTABLISHED | CS_RELATED | CS_INVALID     \
@@ -68,13 +54,6 @@ static int modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
     OVS_REQUIRES(dp->flow_mutex);
 static void remove_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dp->flow_mutex);
-static void get_flow_stats(const struct dpif_xdp_dp *,
-                           const struct dpif_xdp_flow *,
-                           struct dpif_flow_stats *);
-static void format_flow(const struct dpif_xdp_dp *,
-                        const struct dpif_xdp_flow *, struct ofpbuf *key_buf,
-                        struct ofpbuf *mask_buf, struct dpif_flow *,
-                        bool terse);
 static void log_change(const struct dpif_xdp_dp *,
                        const struct dpif_xdp_flow *, const char *what);
 
@@ -284,7 +263,8 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {
             if (ops[i]->flow_del.stats) {
-                get_flow_stats(dp, flows[i], ops[i]->flow_del.stats);
+                dpif_xdp_flow_get_stats(dp, flows[i],
+                                        ops[i]->flow_del.stats);
             }
             dpif_xdp_fastpath_release(dp, flows[i]);
         }
@@ -296,109 +276,15 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 int
 dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
 {
-    struct dpif_xdp_flow *flow = find_flow(dpif_xdp_dp_cast(dpif), get->ufid,
-                                           get->key, get->key_len);
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct dpif_xdp_flow *flow = find_flow(dp, get->ufid, get->key,
+                                           get->key_len);
 
     if (!flow) {
         return ENOENT;
     }
-    format_flow(dpif_xdp_dp_cast(dpif), flow, get->buffer, get->buffer,
-                get->flow, false);
+    dpif_xdp_flow_format(dp, flow, get->buffer, get->buffer, get->flow, false);
     return 0;
-}
-
-#define DUMP_BATCH 50                   /* Flows given out at once. */
-
-struct flow_dump {
-    struct dpif_flow_dump up;
-    struct ovs_mutex mutex;
-    struct cmap_position position;      /* Guarded by 'mutex'. */
-    bool done;                          /* Guarded by 'mutex'. */
-};
-
-struct flow_dump_thread {
-    struct dpif_flow_dump_thread up;
-    struct flow_dump *dump;
-    struct odputil_keybuf keys[DUMP_BATCH];
-    struct odputil_keybuf masks[DUMP_BATCH];
-};
-
-struct dpif_flow_dump *
-dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
-                          struct dpif_flow_dump_types *types OVS_UNUSED)
-{
-    struct flow_dump *dump = xzalloc(sizeof *dump);
-
-    dpif_flow_dump_init(&dump->up, dpif);
-    dump->up.terse = terse;
-    ovs_mutex_init(&dump->mutex);
-    return &dump->up;
-}
-
-int
-dpif_xdp_flow_dump_destroy(struct dpif_flow_dump *dump_)
-{
-    struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
-
-    ovs_mutex_destroy(&dump->mutex);
-    free(dump);
-    return 0;
-}
-
-struct dpif_flow_dump_thread *
-dpif_xdp_flow_dump_thread_create(struct dpif_flow_dump *dump_)
-{
-    struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
-    struct flow_dump_thread *thread = xmalloc(sizeof *thread);
-
-    dpif_flow_dump_thread_init(&thread->up, &dump->up);
-    thread->dump = dump;
-    return &thread->up;
-}
-
-void
-dpif_xdp_flow_dump_thread_destroy(struct dpif_flow_dump_thread *thread)
-{
-    free(CONTAINER_OF(thread, struct flow_dump_thread, up));
-}
-
-int
-dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
-                        struct dpif_flow *flows, int max_flows)
-{
-    struct flow_dump_thread *thread
-        = CONTAINER_OF(thread_, struct flow_dump_thread, up);
-    struct flow_dump *dump = thread->dump;
-    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dump->up.dpif);
-    struct dpif_xdp_flow *found[DUMP_BATCH];
-    int n = 0;
-
-    ovs_mutex_lock(&dump->mutex);
-    while (!dump->done && n < MIN(max_flows, DUMP_BATCH)) {
-        struct cmap_node *node = cmap_next_position(&dp->flows,
-                                                    &dump->position);
-        if (node) {
-            found[n] = CONTAINER_OF(node, struct dpif_xdp_flow, node);
-            OVS_PREFETCH(&found[n]->n_packets);
-            OVS_PREFETCH(&found[n++]->fp);
-        } else {
-            dump->done = true;
-        }
-    }
-    ovs_mutex_unlock(&dump->mutex);
-
-    /* Nearly all of the time would be spent waiting for memory. */
-    for (int i = 0; i < n; i++) {
-        dpif_xdp_fastpath_prefetch_stats(dp, found[i]);
-    }
-    for (int i = 0; i < n; i++) {
-        struct ofpbuf key, mask;
-
-        ofpbuf_use_stack(&key, &thread->keys[i], sizeof thread->keys[i]);
-        ofpbuf_use_stack(&mask, &thread->masks[i], sizeof thread->masks[i]);
-        format_flow(dp, found[i], &key, &mask, &flows[i], dump->up.terse);
-    }
-    return n;
 }
 
 /* Sets '*match' from the Netlink attributes of 'put'.  Returns 0 or EINVAL. */
@@ -584,7 +470,7 @@ modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
 
     if (put->stats) {
-        get_flow_stats(dp, flow, put->stats);
+        dpif_xdp_flow_get_stats(dp, flow, put->stats);
     }
     ovsrcu_set(&flow->actions, actions_create(put->actions,
                                               put->actions_len));
@@ -623,69 +509,6 @@ remove_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 }
 
 static void
-get_flow_stats(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow_,
-               struct dpif_flow_stats *stats)
-{
-    struct dpif_xdp_flow *flow = CONST_CAST(struct dpif_xdp_flow *, flow_);
-    uint64_t n;
-
-    atomic_read_relaxed(&flow->n_packets, &n);
-    stats->n_packets = n;
-    atomic_read_relaxed(&flow->n_bytes, &n);
-    stats->n_bytes = n;
-    atomic_read_relaxed(&flow->used, &stats->used);
-    atomic_read_relaxed(&flow->tcp_flags, &stats->tcp_flags);
-    dpif_xdp_fastpath_add_stats(dp, flow, stats);
-}
-
-/* Describes 'flow' in '*ret'; its key and mask, unless 'terse', are appended
- * to 'key_buf' and 'mask_buf', which may be one. */
-static void
-format_flow(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
-            struct ofpbuf *key_buf, struct ofpbuf *mask_buf,
-            struct dpif_flow *ret, bool terse)
-{
-    memset(ret, 0, sizeof *ret);
-    if (!terse) {
-        const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
-        struct flow_wildcards wc;
-        struct flow key;
-        struct odp_flow_key_parms parms = {
-            .flow = &key,
-            .mask = &wc.masks,
-            .support = dpif_xdp_odp_support,
-        };
-        size_t offset;
-
-        miniflow_expand(flow->key, &key);
-        dpif_xdp_rule_mask(&flow->rule, &wc);
-
-        offset = key_buf->size;
-        ret->key = ofpbuf_tail(key_buf);
-        odp_flow_key_from_flow(&parms, key_buf);
-        ret->key_len = key_buf->size - offset;
-
-        offset = mask_buf->size;
-        ret->mask = ofpbuf_tail(mask_buf);
-        parms.key_buf = key_buf;
-        odp_flow_key_from_mask(&parms, mask_buf);
-        ret->mask_len = mask_buf->size - offset;
-
-        ret->actions = actions->actions;
-        ret->actions_len = actions->size;
-    }
-    ret->ufid = flow->ufid;
-    ret->ufid_present = true;
-    ret->pmd_id = PMD_ID_NULL;
-    get_flow_stats(dp, flow, &ret->stats);
-    /* As lib/dpctl.c understands it: offloaded, but executed by "ovs", is
-     * offloaded partially. */
-    ret->attrs.offloaded = dpif_xdp_fastpath_finds(flow);
-    ret->attrs.dp_layer = (dpif_xdp_fastpath_runs(flow)
-                           ? dpif_xdp_fastpath_hook(flow) : "ovs");
-}
-
-static void
 log_change(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
            const char *what)
 {
@@ -697,7 +520,7 @@ log_change(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
 
         ofpbuf_use_stack(&key_buf, &key, sizeof key);
         ofpbuf_use_stack(&mask_buf, &mask, sizeof mask);
-        format_flow(dp, flow, &key_buf, &mask_buf, &df, false);
+        dpif_xdp_flow_format(dp, flow, &key_buf, &mask_buf, &df, false);
 
         ds_put_format(&ds, "%s: ", what);
         odp_format_ufid(&flow->ufid, &ds);

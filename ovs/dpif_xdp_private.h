@@ -10,7 +10,8 @@
  *   dpif_xdp_execute.c  a flow's actions
  *   dpif_xdp_output.c   batches per port -> AF_XDP or netdev
  *
- * Control: dpif_xdp.c (class, life cycle), dpif_xdp_port*.c, dpif_xdp_flow.c.
+ * Control: dpif_xdp.c (class, life cycle), dpif_xdp_config.c (settings),
+ * dpif_xdp_port*.c, dpif_xdp_flow.c, dpif_xdp_dump.c.
  *
  * Locks, in the order in which they may be taken:
  *
@@ -250,6 +251,13 @@ const char *dpif_xdp_drop_text(enum dpif_xdp_drop);
 void dpif_xdp_for_each(void (*cb)(struct dpif_xdp_dp *, void *aux),
                        void *aux);
 
+/* dpif_xdp_config.c */
+int dpif_xdp_set_config(struct dpif *, const struct smap *other_config);
+int dpif_xdp_cache_get_supported_levels(struct dpif *, uint32_t *levels);
+int dpif_xdp_cache_get_name(struct dpif *, uint32_t level, const char **name);
+int dpif_xdp_cache_get_size(struct dpif *, uint32_t level, uint32_t *size);
+int dpif_xdp_cache_set_size(struct dpif *, uint32_t level, uint32_t size);
+
 /* dpif_xdp_port.c */
 struct dpif_xdp_port *dpif_xdp_port_lookup(const struct dpif_xdp_dp *,
                                            odp_port_t);
@@ -287,7 +295,6 @@ void dpif_xdp_upcalls_close(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_flow.c */
-extern const struct odp_support dpif_xdp_odp_support;
 struct dpif_xdp_flow *dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *);
 struct dpif_xdp_actions *dpif_xdp_flow_actions(const struct dpif_xdp_flow *);
 void dpif_xdp_flow_used(struct dpif_xdp_flow *, size_t n_packets,
@@ -304,6 +311,16 @@ int dpif_xdp_flow_flush(struct dpif *);
 void dpif_xdp_flows_put(struct dpif *, struct dpif_op *ops[], size_t n);
 void dpif_xdp_flows_del(struct dpif *, struct dpif_op *ops[], size_t n);
 int dpif_xdp_flow_get(struct dpif *, const struct dpif_flow_get *);
+
+/* dpif_xdp_dump.c */
+extern const struct odp_support dpif_xdp_odp_support;
+void dpif_xdp_flow_format(const struct dpif_xdp_dp *,
+                          const struct dpif_xdp_flow *, struct ofpbuf *key_buf,
+                          struct ofpbuf *mask_buf, struct dpif_flow *,
+                          bool terse);
+void dpif_xdp_flow_get_stats(const struct dpif_xdp_dp *,
+                             const struct dpif_xdp_flow *,
+                             struct dpif_flow_stats *);
 struct dpif_flow_dump *dpif_xdp_flow_dump_create(
     const struct dpif *, bool terse, struct dpif_flow_dump_types *);
 int dpif_xdp_flow_dump_destroy(struct dpif_flow_dump *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fastpath.c and fastpath_show.c share. */
+/* What fastpath.c, fastpath_again.c and fastpath_show.c share. */
 #ifndef DPIF_XDP_FASTPATH_PRIVATE_H
 #define DPIF_XDP_FASTPATH_PRIVATE_H 1
 
@@ -7,6 +7,7 @@
 
 #include "compile.h"
 #include "dpif_xdp_private.h"
+#include "netdev_xdp.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
 
@@ -75,5 +76,21 @@ stats_change_end(struct dpif_xdp_fastpath *fp)
     atomic_read_relaxed(&fp->stats_seq, &seq);
     atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
 }
+
+/* Whether XDP leaves the packets of 'flow' to tcx. */
+static inline bool
+is_left_to_tcx(const struct dpif_xdp_flow *flow)
+{
+    return (flow->fp.counted && flow->fp.on_tcx
+            && flow->fp.hook == DPIF_XDP_HOOK_BOTH);
+}
+
+/* fastpath.c: where programs take the packets of a port. */
+enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
+                                             odp_port_t);
+
+/* fastpath_again.c: puts flows again that found no room, if there may be some
+ * now; about once a second. */
+void dpif_xdp_fastpath_retry(struct dpif_xdp_dp *);
 
 #endif /* ovs/fastpath_private.h */
