@@ -3,9 +3,11 @@
  * first. */
 #include <config.h>
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "dpif.h"
+#include "dpif-netlink.h"
 #include "dpif-provider.h"
 #include "dpif_xdp.h"
 #include "netdev-provider.h"
@@ -31,6 +33,26 @@
 ANSWER_FOR_XDP(dpif_supports_tnl_push_pop)
 ANSWER_FOR_XDP(dpif_supports_explicit_drop_action)
 ANSWER_FOR_XDP(dpif_supports_lb_output_action)
+
+/* lib/netdev-linux.c asks the kernel's datapath in which network namespace a
+ * device is.  "No such port" leaves that open, and then it heeds no message of
+ * the kernel about the device, not even that it is gone.  "No such datapath"
+ * means: in ours, where all devices are of which the kernel's datapath knows
+ * nothing, openvswitch.ko loaded or not. */
+int __real_dpif_netlink_vport_get(const char *, struct dpif_netlink_vport *,
+                                  struct ofpbuf **);
+int __wrap_dpif_netlink_vport_get(const char *, struct dpif_netlink_vport *,
+                                  struct ofpbuf **);
+
+int
+__wrap_dpif_netlink_vport_get(const char *name,
+                              struct dpif_netlink_vport *reply,
+                              struct ofpbuf **bufp)
+{
+    int error = __real_dpif_netlink_vport_get(name, reply, bufp);
+
+    return error == ENODEV ? ENOENT : error;
+}
 
 /* Why a port could not be added: vswitchd/bridge.c puts ovs_strerror() of what
  * ofproto_port_add() returned into the Interface's "error" column, and calls

@@ -164,6 +164,19 @@ def test_afxdp_interfaces(network):
         traffic.wait_for_ping(network.red, f"10.0.0.{number}")
 
 
+def test_device_goes_and_comes_back(network):
+    """Also where openvswitch.ko is loaded, which is asked for devices and knows nothing of them."""
+    switch = network.switch
+    switch.expected += ["to-red", "No such device"]
+    lab.run("ip", "link", "del", "to-red")
+    lab.wait_until(lambda: switch.get("interface", "to-red", "link_state") != "up", "the device's end to be noticed")
+    lab.make_veth("to-red", network.red)
+    lab.add_addresses(network.red, "eth0", "10.0.0.1/24")
+    ifindex = int(network.host.run("cat", "/sys/class/net/to-red/ifindex"))
+    lab.wait_until(lambda: switch.get("interface", "to-red", "ifindex") == ifindex, "the new device to be noticed")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+
+
 def test_bond_balances_in_the_datapath(network):
     """other_config:lb-output-action: flows are spread over the members, and go on when one fails.
 
