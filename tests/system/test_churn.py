@@ -48,7 +48,8 @@ def recreate(network, mac):
 
 def rename(network, mac):
     for old, new in ("to-green", "other"), ("other", "to-green"):
-        lab.run("ip", "link", "set", old, "down", "name", new)
+        lab.run("ip", "link", "set", old, "down")       # First: before Linux 6.2 a device has a name while it is up.
+        lab.run("ip", "link", "set", old, "name", new)
         lab.run("ip", "link", "set", new, "up")
 
 
