@@ -4,6 +4,7 @@
     red ---[ switch ]--- green          both on tcx, or one on XDP
 """
 import re
+import socket
 
 import pytest
 
@@ -13,6 +14,7 @@ import wire
 
 TCX, XDP = "options:xdp-hook=tcx", "options:xdp-hook=xdp"
 RED = "02:00:00:00:00:01"
+UDP_SEGMENT = 103                       # linux/udp.h
 
 
 @pytest.fixture
@@ -180,6 +182,36 @@ def test_tunnels_of_containers(tcx, offloads):
     traffic.tcp(tcx.red, tcx.green, "10.9.0.2")
     assert traffic.udp(tcx.red, tcx.green, "10.9.0.2") == 100
     assert flow_counts(tcx.switch, "dp:tcx", "dst=4789")[0] > 100
+
+
+@DEVICES
+@pytest.mark.parametrize("address", ("10.0.0.2", "fc00::2"))
+def test_udp_sockets_that_send_segments(tcx, address, offloads):
+    """What a socket with UDP_SEGMENT sends passes the switch as one packet, whose ports are changed."""
+    set_offloads(offloads)
+    tcx.switch.flows("br0", *(f"{udp},in_port=to-red,tp_dst=5004,actions=mod_tp_dst:5005,output:to-green"
+                              for udp in ("udp", "udp6")), "priority=0,actions=normal")
+    data = bytes(i * 7 & 0xff for i in range(3 * 1400 - 101))
+    want = [data[begin:begin + 1400] for begin in range(0, len(data), 1400)]
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with tcx.red.entered():
+        red = socket.socket(family, socket.SOCK_DGRAM)
+    with tcx.green.entered():
+        green = socket.socket(family, socket.SOCK_DGRAM)
+
+    def arrive():
+        red.sendto(data, (address, 5004))
+        return [green.recv(2000) for _ in want] == want
+
+    with red, green:
+        red.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1400)
+        green.settimeout(lab.PATIENCE)
+        green.bind((address, 5005))
+        assert arrive()
+        lab.wait_until(lambda: flow_counts(tcx.switch, "dp:tcx", "set(udp(")[2], "the flow at tcx")
+        before = flow_counts(tcx.switch, "set(udp(")[0]
+        assert arrive() and arrive()
+    assert 2 <= flow_counts(tcx.switch, "set(udp(")[0] - before < 2 * len(want)
 
 
 def test_leaves_nothing(tcx):

@@ -13,7 +13,7 @@ import lab
 def ping(source, destination, count=3, size=56, limit=20, options=()):
     """Pings 'destination' from namespace 'source'; returns how many answers came."""
     said = source.run("ping", "-n", "-q", "-c", count, "-i", "0.05", "-s", size, "-w", limit, *options, destination,
-                      check=False, limit=limit + 10)
+                      check=False, limit=limit + lab.PATIENCE)
     found = re.search(r"(\d+) received", said)
     if not found:
         raise lab.Failed(f"ping: {said.strip()}")
