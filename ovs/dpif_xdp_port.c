@@ -227,8 +227,8 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
             && port->change_seq != netdev_get_change_seq(port->dev)) {
             poll_immediate_wake();
         }
-        if (port->retry != LLONG_MAX) {
-            poll_timer_wait_until(port->retry);
+        if (port->is_device) {
+            poll_timer_wait_until(MIN(port->retry, port->next_look));
         }
     }
     dpif_xdp_take_over_wait(dp);

@@ -34,6 +34,9 @@ is_alive(const struct dpif_xdp_port *port)
  * ends. */
 #define RETRY_MS 5000
 
+/* How often to look for programs of others. */
+#define LOOK_MS 5000
+
 /* Whether 'port' is open as its device and its options are now. */
 static bool
 is_current(const struct dpif_xdp_port *port, int ifindex, uint64_t config_seq)
@@ -75,6 +78,10 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     struct dpif_xdp_netdev_config config;
     int ifindex;
 
+    if (time_msec() >= port->next_look) {
+        port->next_look = time_msec() + LOOK_MS;
+        dpif_xdp_netdev_follow_others(port->dev);
+    }
     dpif_xdp_netdev_get_config(port->dev, &config);
     if (change_seq == port->change_seq && config.seq == port->config_seq
         && config.obj_seq == port->obj_seq && time_msec() < port->retry) {

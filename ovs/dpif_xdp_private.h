@@ -184,6 +184,7 @@ struct dpif_xdp_port {
     bool native;                        /* Can be a target of XDP. */
     bool redirects;                     /* XDP can send to it. */
     bool prepared;                      /* At tcx: XDP might. */
+    long long int next_look;            /* For programs of others, ms. */
     atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
                                          * programs take its packets.  Read
                                          * without the mutex. */

@@ -429,8 +429,33 @@ add_warning(struct ds *ds, const char *text)
     ds_put_format(ds, "%s%s", ds->length ? "; " : "", text);
 }
 
+/* Whether programs of others see packets at tcx before ours. */
+static bool
+others_first(const struct netdev_xdp *netdev)
+    OVS_REQUIRES(netdev->mutex)
+{
+    return (netdev->progs
+            && !nullable_string_is_equal(netdev->hook_in_use, "xdp")
+            && oxdp_tcx_others_first(netdev->ifindex));
+}
+
+/* They come and go without a word. */
+void
+dpif_xdp_netdev_follow_others(struct netdev *netdev_)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = netdev->others != others_first(netdev);
+    ovs_mutex_unlock(&netdev->mutex);
+    if (changed) {
+        netdev_change_seq_changed(netdev_);
+    }
+}
+
 static void
-add_warnings(const struct netdev_xdp *netdev, struct smap *status)
+add_warnings(struct netdev_xdp *netdev, struct smap *status)
     OVS_REQUIRES(netdev->mutex)
 {
     bool on_tcx = nullable_string_is_equal(netdev->hook_in_use, "tcx");
@@ -442,9 +467,8 @@ add_warnings(const struct netdev_xdp *netdev, struct smap *status)
     if (on_tcx && netdev->config.has_obj) {
         add_warning(&ds, OBJ_WARNING);
     }
-    if (netdev->progs
-        && (on_tcx || nullable_string_is_equal(netdev->hook_in_use, "both"))
-        && oxdp_tcx_others_first(netdev->ifindex)) {
+    netdev->others = others_first(netdev);
+    if (netdev->others) {
         add_warning(&ds, OTHERS_WARNING);
     }
     if (ds.length) {

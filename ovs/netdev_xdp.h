@@ -79,6 +79,10 @@ void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
  * caller frees it. */
 char *dpif_xdp_netdev_get_error(const struct netdev *);
 
+/* Sees to it that users are told when programs of others came or went at tcx of
+ * 'netdev', of this class.  To be called now and then. */
+void dpif_xdp_netdev_follow_others(struct netdev *);
+
 /* Makes the device of 'netdev', of this class, receive what is addressed to
  * others, or takes that back if this did it.  Unlike netdev_turn_flags_on(),
  * which the daemon's end undoes: programs go on after it.  0, or a positive

@@ -24,6 +24,7 @@ struct netdev_xdp {
     char *error;
     bool promiscuous;                   /* Made so by us. */
     bool policed;                       /* Has an ingress_policing_rate. */
+    bool others;                        /* Users are warned of programs. */
     bool polled;                        /* Counted in 'n_polled'. */
 
     /* What was received: what the kernel says and 'ahead' or, while there are

@@ -197,6 +197,8 @@ def test_link_behind_ours(network, extra, hook):
     with Link("to-extra", TCX_DROP):
         assert xdp.at_tcx("to-extra") == ["oxdp_tcx", None]
         traffic.wait_for_ping(extra, "10.0.0.1")
+        lab.run("ip", "link", "set", "to-extra", "mtu", 1400)
+        lab.wait_until(lambda: network.switch.get("interface", "to-extra", "mtu") == 1400, "a new status")
         assert "xdp-warning" not in network.switch.status("to-extra")
         network.switch.vsctl("del-port", "to-extra")
         assert xdp.at_tcx("to-extra") == [None]
