@@ -4,15 +4,19 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/pkt_sched.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/netlink_private.h"
 #include "core/prog_private.h"
 
 #define OUR_NAME "oxdp_tcx"             /* Of the program in bpf/tcx.bpf.c. */
 
 static int find(const struct bpf_tc_hook *hook, bool *ret_ours);
+static bool is_other(const struct nlmsghdr *answer, void *search);
 
 int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
 {
@@ -94,4 +98,48 @@ bool oxdp_clsact_is_ours(uint32_t prog_id)
         close(fd);
     }
     return ours;
+}
+
+struct search {
+    uint32_t above;
+    bool has_ours;
+    bool found;
+    struct oxdp_clsact_filter *ret_filter;
+};
+
+bool oxdp_clsact_find_other(int ifindex, uint32_t priority, bool has_ours, struct oxdp_clsact_filter *ret_filter)
+{
+    struct search search = { .above = priority, .has_ours = has_ours, .ret_filter = ret_filter };
+    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct tcmsg tc = {
+        .tcm_family = AF_UNSPEC,
+        .tcm_ifindex = ifindex,
+        .tcm_parent = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS),
+    };
+
+    oxdp_nl_add_payload(&request, &tc, sizeof tc);
+    return !oxdp_nl_dump(NETLINK_ROUTE, &request, RTM_GETTFILTER, is_other, &search) && search.found;
+}
+
+/* Tells whether to go on: false if 'answer' is about a filter that was looked for. */
+static bool is_other(const struct nlmsghdr *answer, void *search_)
+{
+    struct search *search = search_;
+    const struct tcmsg *tc = NLMSG_DATA(answer);
+    uint32_t priority = TC_H_MAJ(tc->tcm_info) >> 16;
+    int len = TCA_PAYLOAD(answer);
+
+    if (answer->nlmsg_type != RTM_NEWTFILTER || priority <= search->above
+        || (search->has_ours && priority == OXDP_CLSACT_PRIORITY)) {
+        return true;
+    }
+    search->found = true;
+    *search->ret_filter = (struct oxdp_clsact_filter) { .priority = priority };
+    for (const struct rtattr *attr = TCA_RTA(tc); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        if (attr->rta_type == TCA_KIND) {
+            snprintf(search->ret_filter->kind, sizeof search->ret_filter->kind, "%.*s", (int) RTA_PAYLOAD(attr),
+                     (const char *) RTA_DATA(attr));
+        }
+    }
+    return false;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link);
+static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type);
 
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
 {
@@ -111,19 +112,13 @@ void oxdp_nl_add_attr(struct oxdp_nl_request *request, uint16_t type, const void
 
 int oxdp_nl_transact(int protocol, struct oxdp_nl_request *request, uint16_t type, union oxdp_nl_reply *reply)
 {
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+    int fd = ask(protocol, request, type);
     ssize_t n;
 
     if (fd < 0) {
-        return -errno;
+        return fd;
     }
-    request->header.nlmsg_type = type;
-    request->header.nlmsg_flags |= NLM_F_REQUEST;
-    request->header.nlmsg_seq = 1;
-    n = send(fd, request, request->header.nlmsg_len, 0);
-    if (n >= 0) {
-        n = recv(fd, reply, sizeof *reply, 0);
-    }
+    n = recv(fd, reply, sizeof *reply, 0);
 
     int err = n < 0 ? -errno : 0;
     bool wants_ack = request->header.nlmsg_flags & NLM_F_ACK;
@@ -141,6 +136,54 @@ int oxdp_nl_transact(int protocol, struct oxdp_nl_request *request, uint16_t typ
         return error->error || wants_ack ? error->error : -EPROTO;
     }
     return wants_ack || reply->header.nlmsg_type == NLMSG_ERROR ? -EPROTO : 0;
+}
+
+int oxdp_nl_dump(int protocol, struct oxdp_nl_request *request, uint16_t type,
+                 bool (*each)(const struct nlmsghdr *, void *aux), void *aux)
+{
+    union oxdp_nl_reply reply;
+    int fd, err = 0;
+    bool more = true;
+
+    request->header.nlmsg_flags |= NLM_F_DUMP;
+    fd = ask(protocol, request, type);
+    if (fd < 0) {
+        return fd;
+    }
+    while (more && !err) {
+        ssize_t n = recv(fd, &reply, sizeof reply, 0);
+        unsigned int len = n < 0 ? 0 : n;
+
+        err = n < 0 ? -errno : !n ? -EPROTO : 0;
+        for (const struct nlmsghdr *nlh = &reply.header; more && !err && NLMSG_OK(nlh, len); nlh = NLMSG_NEXT(nlh, len)) {
+            if (nlh->nlmsg_type == NLMSG_ERROR) {
+                err = ((const struct nlmsgerr *) NLMSG_DATA(nlh))->error;
+            }
+            more = !err && nlh->nlmsg_type != NLMSG_DONE && each(nlh, aux);
+        }
+    }
+    close(fd);
+    return err;
+}
+
+/* Sends 'request'.  A socket from which the answer is to be read, or a negative errno. */
+static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type)
+{
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    request->header.nlmsg_type = type;
+    request->header.nlmsg_flags |= NLM_F_REQUEST;
+    request->header.nlmsg_seq = 1;
+    if (send(fd, request, request->header.nlmsg_len, 0) < 0) {
+        int err = -errno;
+
+        close(fd);
+        return err;
+    }
+    return fd;
 }
 
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)

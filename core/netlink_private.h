@@ -5,6 +5,7 @@
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,11 @@ void oxdp_nl_add_attr(struct oxdp_nl_request *, uint16_t type, const void *data,
 /* Sends 'request' as a message of 'type' and stores the one message that answers it, with NLM_F_ACK among its flags an
  * acknowledgement.  0, or the negative errno that the kernel answers. */
 int oxdp_nl_transact(int protocol, struct oxdp_nl_request *, uint16_t type, union oxdp_nl_reply *);
+
+/* Sends 'request' as a message of 'type' and calls 'each' for every message that answers it, until that returns false.
+ * 0, or the negative errno that the kernel answers. */
+int oxdp_nl_dump(int protocol, struct oxdp_nl_request *, uint16_t type,
+                 bool (*each)(const struct nlmsghdr *, void *aux), void *aux);
 
 /* The value of 'attr', of which at most 4 bytes are read. */
 uint32_t oxdp_nl_u32(const struct rtattr *attr);

@@ -225,6 +225,14 @@ uint32_t oxdp_tcx_others_first(int ifindex)
     return n;
 }
 
+bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter)
+{
+    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    bool after_theirs = at && at->clsact && (at->passes || at->link_fd < 0);
+
+    return at && oxdp_clsact_find_other(ifindex, after_theirs ? OXDP_CLSACT_PRIORITY : 0, at->clsact, ret_filter);
+}
+
 static int attach_failed(int err, char **ret_error)
 {
     return ret_error && *ret_error ? err : oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));

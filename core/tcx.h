@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct dp_capability;
+struct oxdp_clsact_filter;
 struct oxdp_progs;
 
 /* Largest MTU of a port with tcx: the upcall pair's frames have the record in them, too. */
@@ -35,6 +36,10 @@ int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_err
 /* How many programs of others stand before ours at tcx on 'ifindex': what one of them lets pass for good (TCX_PASS)
  * does not reach the switch. */
 uint32_t oxdp_tcx_others_first(int ifindex);
+
+/* Whether filters of tc at ingress of 'ifindex' come behind ours and so see no packet that the switch takes, whatever
+ * hook has it.  '*ret_filter' is the first. */
+bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter);
 
 /* Lets programs send packets to port 'port_no' out of device 'ifindex' (0: no more).  0, or negative
  * errno. */

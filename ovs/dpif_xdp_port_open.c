@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "core/clsact.h"
+#include "core/tcx.h"
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
 #include "netdev_internal.h"
@@ -18,6 +20,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_open);
 static int open_device(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 static int open_netdev(struct dpif_xdp_port *);
+static void warn_of_filters(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
 
 int
 dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
@@ -366,9 +370,30 @@ out:
         free(port->rxqs);
         port->rxqs = NULL;
         memset(&port->device, 0, sizeof port->device);
+    } else {
+        warn_of_filters(dp, port);
     }
     free(text);
     return error;
+}
+
+/* Says, once for each device, that a user's filters are in vain now. */
+static void
+warn_of_filters(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    struct oxdp_clsact_filter first;
+
+    if (port->warned_ifindex != port->device.ifindex
+        && oxdp_tcx_hides_filters(dp->progs, port->device.ifindex, &first)) {
+        port->warned_ifindex = port->device.ifindex;
+        VLOG_WARN("%s: the device has ingress filters of tc, the first of kind "
+                  "%s with priority %"PRIu32", which see no packet any more "
+                  "that the switch takes, because it stands before them: do "
+                  "in OpenFlow what they do, or do it at the other end of the "
+                  "wire (\"tc filter show dev %s ingress\" lists them)",
+                  netdev_get_name(port->dev), first.kind, first.priority,
+                  netdev_get_name(port->dev));
+    }
 }
 
 void

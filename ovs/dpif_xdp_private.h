@@ -185,6 +185,7 @@ struct dpif_xdp_port {
     bool redirects;                     /* XDP can send to it. */
     bool prepared;                      /* At tcx: XDP might. */
     long long int next_look;            /* For programs of others, ms. */
+    int warned_ifindex;                 /* Whose filters were warned of. */
     atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
                                          * programs take its packets.  Read
                                          * without the mutex. */

@@ -118,6 +118,16 @@ def has_tcx():
         os.close(loaded)
 
 
+def warnings(network):
+    """What the log says of filters that see nothing any more."""
+    return [line for line in network.switch.log() if "has ingress filters of tc" in line]
+
+
+def warned_of(line):
+    kind, priority = re.search(r"the first of kind (\w+) with priority (\d+)", line).groups()
+    return kind, int(priority)
+
+
 def others(text):
     """Lines of tc that are not about our filter."""
     return [re.sub(r"\s+", " ", line) for line in text.splitlines() if "oxdp_tcx" not in line
@@ -134,11 +144,38 @@ def test_filters_of_tc_stay(network, extra, hook, when):
     before = {where: others(filters("to-extra", where)) for where in ("ingress", "egress")}
     if when == "before":
         add(network, hook)
+        # The filter with our number stands behind it; without tcx, the other one before.
+        first = 10 if tcx or hook != "tcx" else None
+        assert [warned_of(line) for line in warnings(network)] == ([("bpf", first)] if first else [])
     traffic.wait_for_ping(network.red, "10.0.0.9")
     traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
     assert {where: others(filters("to-extra", where)) for where in before} == before
     network.switch.vsctl("del-port", "to-extra")
     assert {where: others(filters("to-extra", where)) for where in before} == before
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_filter_behind_the_switch(network, extra, hook):
+    """It sees nothing any more, and the log says so: once, whatever else changes on the port, until it is added anew."""
+    path = pinned("tc", TCX_DROP, "wall")
+    lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact")
+    lab.run("tc", "filter", "add", "dev", "to-extra", "ingress", "pref", OUR_PRIORITY + 1, "protocol", "ip",
+            "bpf", "da", "object-pinned", path)
+    assert not traffic.ping(extra, "10.0.0.1", count=1, limit=1)
+    add(network, hook)
+    assert [warned_of(line) for line in warnings(network)] == [("bpf", OUR_PRIORITY + 1)]
+    other = "xdp" if hook != "xdp" else "tcx"
+    network.switch.vsctl("set", "interface", "to-extra", f"options:xdp-hook={other}")
+    lab.wait_until(lambda: network.switch.status("to-extra").get("xdp-hook") == other, f"to-extra on {other}")
+    traffic.wait_for_ping(extra, "10.0.0.1")
+    assert len(warnings(network)) == 1
+    network.switch.vsctl("del-port", "to-extra")
+    add(network, hook)
+    assert len(warnings(network)) == 2
+    network.switch.vsctl("del-port", "to-extra")
+    lab.run("tc", "filter", "del", "dev", "to-extra", "ingress")
+    add(network, hook)
+    assert len(warnings(network)) == 2
 
 
 def test_filter_with_our_number(network, extra):
