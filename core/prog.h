@@ -95,6 +95,10 @@ struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
+/* Whether the kernel has taken that back, because the device was unregistered since or moved to another network
+ * namespace, from which it may come back with its old number. */
+bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no);
+
 /* Says that whoever sends to port 'port_no' sends to nobody, because its device is gone or has no carrier, until
  * oxdp_progs_set_output() says something else: a group may have it.  Returns as that. */
 int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no);

@@ -112,6 +112,14 @@ bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no)
     return port_no < progs->max_ports && progs->can_output[port_no];
 }
 
+bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    int ifindex;
+
+    return oxdp_progs_can_output(progs, port_no)
+        && bpf_map_lookup_elem(bpf_map__fd(progs->maps->maps.outputs), &port_no, &ifindex) == -ENOENT;
+}
+
 const char *oxdp_mode_to_string(enum oxdp_mode mode)
 {
     return mode < N_MODES ? mode_names[mode] : NULL;

@@ -233,6 +233,22 @@ bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct 
     return at && oxdp_clsact_find_other(ifindex, after_theirs ? OXDP_CLSACT_PRIORITY : 0, at->clsact, ret_filter);
 }
 
+bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
+{
+    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct bpf_link_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    if (!at) {
+        return false;
+    }
+    if (at->clsact) {
+        return at->old_tcx || oxdp_clsact_runs(ifindex, bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx));
+    }
+    /* A link of tcx says its device where one of XDP does; libbpf's header may not know tcx yet. */
+    return !bpf_obj_get_info_by_fd(at->tcx_fd, &info, &len) && (int) info.xdp.ifindex == ifindex;
+}
+
 static int attach_failed(int err, char **ret_error)
 {
     return ret_error && *ret_error ? err : oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));

@@ -33,6 +33,10 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
 /* Attaches the program also to 'ifindex', which has XDP (oxdp_progs_attach()): it gets what XDP leaves to it. */
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error);
 
+/* Whether what that attached to 'ifindex' is still there: a device that was in another network namespace for a moment has
+ * lost its filters (before Linux 6.6), one that was made anew under the old number everything. */
+bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex);
+
 /* How many programs of others stand before ours at tcx on 'ifindex': what one of them lets pass for good (TCX_PASS)
  * does not reach the switch. */
 uint32_t oxdp_tcx_others_first(int ifindex);

@@ -14,7 +14,7 @@
 #include "unixctl.h"
 
 static void
-show_port(const struct dpif_xdp_port *port, struct ds *ds)
+show_port(struct dpif_xdp_port *port, struct ds *ds)
 {
     ds_put_format(ds, "  port %"PRIu32": %s (%s)",
                   odp_to_u32(port->port_no), netdev_get_name(port->netdev),
@@ -37,12 +37,19 @@ show_port(const struct dpif_xdp_port *port, struct ds *ds)
     }
     ds_put_char(ds, '\n');
 
+    if (port->is_device && !port->n_rxqs && port->open) {
+        uint64_t n_sent, n_dropped;
+        bool has_sock = dpif_xdp_sender_get_stats(port, &n_sent, &n_dropped);
+
+        ds_put_format(ds, "    engine: sent:%"PRIu64" send-drops:%"PRIu64
+                      " through:%s\n", n_sent, n_dropped,
+                      has_sock ? "AF_XDP" : "AF_PACKET");
+    }
     for (size_t i = 0; i < port->n_rxqs; i++) {
-        const struct dpif_xdp_rxq *rxq = &port->rxqs[i];
+        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
         uint64_t n;
 
-        atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_rxq *,
-                                        rxq)->n_packets, &n);
+        atomic_read_relaxed(&rxq->n_packets, &n);
         ds_put_format(ds, "    queue %"PRIuSIZE": received:%"PRIu64, i, n);
         if (rxq->sock) {
             struct oxdp_sock_stats stats;

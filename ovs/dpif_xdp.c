@@ -487,6 +487,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
      * is freed after they quiesce. */
     dpif_xdp_fastpath_destroy(dp->fastpath);
     oxdp_progs_unload(dp->progs);
+    dpif_xdp_senders_destroy(dp);
     conntrack_destroy(dp->conntrack);
     ovsrcu_synchronize();
     dpif_xdp_packets_destroy(dp->packets);
@@ -525,6 +526,7 @@ create_dp(const struct dpif_class *class, const char *name,
     cmap_init(&dp->ports);
     cmap_init(&dp->flows);
     dp->port_seq = seq_create();
+    dpif_xdp_senders_init(dp);
     dpif_xdp_cls_init(&dp->cls);
     dpif_xdp_meters_init(&dp->meters);
     dpif_xdp_bonds_init(&dp->bonds);

@@ -348,6 +348,9 @@ complete_transmissions(struct dpif_xdp_dp *dp)
                 oxdp_sock_complete(port->rxqs[i].sock);
             }
         }
+        if (port->sender.sock) {
+            oxdp_sock_complete(port->sender.sock);
+        }
         ovs_rwlock_unlock(&port->tx_rwlock);
     }
 }

@@ -10,6 +10,8 @@
 
 static void send_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
                        struct dp_packet_batch *, bool more);
+static bool try_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
+                      struct dp_packet_batch *, bool more);
 static struct dpif_xdp_out *find_out(struct dpif_xdp_ctx *,
                                      struct dpif_xdp_port *, size_t n);
 
@@ -107,13 +109,12 @@ find_out(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
     return out;
 }
 
-/* Sends 'batch' through the AF_XDP socket of 'port'.  Consumes it.  If 'more'
- * is to follow, transmission need not start yet. */
-static void
-send_socket(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
-            struct dp_packet_batch *batch, bool more)
+/* Sends 'batch' through 'sock'.  Consumes it.  If 'more' is to follow,
+ * transmission need not start yet. */
+void
+dpif_xdp_send_sock(struct dpif_xdp_ctx *ctx, struct oxdp_sock *sock,
+                   struct dp_packet_batch *batch, bool more)
 {
-    struct oxdp_sock *sock = port->rxqs[ctx->tx_queue % port->n_rxqs].sock;
     struct oxdp_desc descs[NETDEV_MAX_BURST];
     struct dp_packet *packet;
     uint32_t n = 0;
@@ -142,15 +143,35 @@ static void
 send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
            struct dp_packet_batch *batch, bool more)
 {
+    while (OVS_UNLIKELY(!try_batch(ctx, port, batch, more))) {
+        dpif_xdp_sender_open_sock(ctx->dp, port);
+    }
+}
+
+/* Returns false if only an AF_XDP socket, which 'port' has not, will take what
+ * is left in 'batch'. */
+static bool
+try_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
+          struct dp_packet_batch *batch, bool more)
+{
+    bool done = true;
+
     ovs_rwlock_rdlock(&port->tx_rwlock);
     if (OVS_UNLIKELY(!port->open)) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED,
                              dp_packet_batch_size(batch));
         dp_packet_delete_batch(batch, true);
     } else if (port->is_device && !port->shaped && !ctx->via_stack) {
-        send_socket(ctx, port, batch, more);
+        if (port->n_rxqs) {
+            dpif_xdp_send_sock(
+                ctx, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,
+                more);
+        } else {
+            done = dpif_xdp_sender_send(ctx, port, batch, more);
+        }
     } else {
         netdev_send(port->dev, 0, batch, true);
     }
     ovs_rwlock_unlock(&port->tx_rwlock);
+    return done;
 }

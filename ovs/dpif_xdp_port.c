@@ -129,6 +129,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->is_device = dpif_xdp_netdev_is(dev);
     port->can_send = netdev_n_txq(dev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
+    port->sender.next_look = LLONG_MAX;
     atomic_init(&port->hook, DPIF_XDP_HOOK_XDP);
 
     error = dpif_xdp_port_open(dp, port);
@@ -202,9 +203,11 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
 
     ovs_mutex_lock(&dp->port_mutex);
     dpif_xdp_take_over_run(dp);
+    dp->last_sender_seq = seq_read(dp->sender_seq);
     CMAP_FOR_EACH (port, node, &dp->ports) {
         dpif_xdp_poll_port(dp, port);
         if (port->is_device) {
+            dpif_xdp_sender_run(dp, port);
             dpif_xdp_port_follow(dp, port);
         }
     }
@@ -230,8 +233,10 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
         if (port->is_device) {
             poll_timer_wait_until(MIN(port->retry, port->next_look));
         }
+        dpif_xdp_sender_wait(port);
     }
     dpif_xdp_take_over_wait(dp);
+    seq_wait(dp->sender_seq, dp->last_sender_seq);
     ovs_mutex_unlock(&dp->port_mutex);
 }
 

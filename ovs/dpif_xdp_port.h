@@ -20,12 +20,23 @@ void dpif_xdp_port_forget_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_port_sock.c: opens an AF_XDP socket in each of 'port->rxqs', which
- * has room for 'n_queues', and stores their descriptors.  Unless they are to
- * receive, they only send.  Closes those of the first 'n'. */
+ * has room for 'n_queues', and stores their descriptors.  Closes those of the
+ * first 'n'. */
 int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                enum oxdp_mode, uint32_t n_queues,
-                               bool receive, int fds[], char **errorp);
+                               int fds[], char **errorp);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
+
+/* dpif_xdp_port_send.c: what every port at tcx needs to be sent to, and an end
+ * of it. */
+int dpif_xdp_sender_prepare(struct dpif_xdp_dp *, char **errorp)
+    OVS_REQUIRES(dp->port_mutex);
+bool dpif_xdp_sender_is_alive(struct dpif_xdp_port *);
+void dpif_xdp_sender_run(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_sender_wait(const struct dpif_xdp_port *);
+void dpif_xdp_sender_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_port_tcx.c: opens 'port' with tcx; adds tcx to 'port', open with
  * XDP, or closes it again; tells programs there where the

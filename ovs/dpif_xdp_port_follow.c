@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "core/redirect.h"
+#include "core/tcx.h"
 #include "netdev-provider.h"
 #include "netdev_internal.h"
 #include "netdev_xdp.h"
@@ -18,16 +19,22 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 
 static void set_absent(struct dpif_xdp_dp *, struct dpif_xdp_port *);
 
-/* Whether the sockets of 'port' have not lost their device. */
+/* Whether nothing that 'port' has in the kernel has lost its device. */
 static bool
-is_alive(const struct dpif_xdp_port *port)
+is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
+    int hook;
+
     for (size_t i = 0; i < port->n_rxqs; i++) {
         if (port->rxqs[i].sock && !oxdp_sock_alive(port->rxqs[i].sock)) {
             return false;
         }
     }
-    return true;
+    atomic_read(&port->hook, &hook);
+    return (dpif_xdp_sender_is_alive(port)
+            && (hook == DPIF_XDP_HOOK_XDP
+                || oxdp_tcx_is_attached(dp->progs, port->device.ifindex))
+            && !oxdp_progs_lost_output(dp->progs, odp_to_u32(port->port_no)));
 }
 
 /* Not everything that keeps a port from being opened is heard of when it
@@ -39,10 +46,11 @@ is_alive(const struct dpif_xdp_port *port)
 
 /* Whether 'port' is open as its device and its options are now. */
 static bool
-is_current(const struct dpif_xdp_port *port, int ifindex, uint64_t config_seq)
+is_current(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+           int ifindex, uint64_t config_seq)
 {
     return (ifindex == port->device.ifindex && config_seq == port->config_seq
-            && is_alive(port)
+            && is_alive(dp, port)
             && port->device.peer_xdp == oxdp_device_peer_has_xdp(
                 netdev_get_name(port->dev)));
 }
@@ -94,7 +102,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (config.obj_seq != port->obj_seq && port->device.ifindex) {
         dpif_xdp_port_follow_obj(dp, port);
     }
-    if (is_current(port, ifindex, config.seq)) {
+    if (is_current(dp, port, ifindex, config.seq)) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->shaped = config.shaped;
         ovs_rwlock_unlock(&port->tx_rwlock);

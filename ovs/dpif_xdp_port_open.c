@@ -61,6 +61,7 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_netdev_set_promiscuous(port->dev, false);
         oxdp_progs_detach(dp->progs, port->device.ifindex);
     }
+    dpif_xdp_sender_close(dp, port);
     dpif_xdp_threads_remove_port(port);
     for (size_t i = 0; i < port->n_rxqs; i++) {
         oxdp_sock_close_later(port->rxqs[i].sock);
@@ -153,8 +154,8 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
          enum oxdp_mode mode, uint32_t n_queues, char **errorp)
 {
     int fds[DPIF_XDP_MAX_QUEUES];
-    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, true,
-                                           fds, errorp);
+    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, fds,
+                                           errorp);
 
     if (error) {
         return error;

@@ -21,15 +21,14 @@ static char *socket_error(const struct dpif_xdp_port *, enum oxdp_mode,
 int
 dpif_xdp_port_open_sockets(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                            enum oxdp_mode mode, uint32_t n_queues,
-                           bool receive, int fds[], char **errorp)
+                           int fds[], char **errorp)
 {
     struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
 
     for (uint32_t q = 0; q < n_queues; q++) {
         int error = -oxdp_sock_open(umem, port->device.ifindex, q,
                                     mode == OXDP_MODE_NATIVE_ZEROCOPY,
-                                    receive ? frames_to_lend(dp) : 0,
-                                    &port->rxqs[q].sock);
+                                    frames_to_lend(dp), &port->rxqs[q].sock);
 
         if (error) {
             *errorp = socket_error(port, mode, q, error);

@@ -62,27 +62,15 @@ int
 dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                        char **errorp)
 {
-    int fds[1];
     int error = prepare(dp, port, errorp);
 
+    error = error ? error : dpif_xdp_sender_prepare(dp, errorp);
+    error = error ? error : -oxdp_tcx_attach(dp->progs, port->device.ifindex,
+                                             odp_to_u32(port->port_no),
+                                             port->device.peer_xdp, errorp);
     if (error) {
         return error;
     }
-
-    port->rxqs = xcalloc(1, sizeof *port->rxqs);
-    error = dpif_xdp_port_open_sockets(dp, port, OXDP_MODE_NATIVE, 1, false,
-                                       fds, errorp);
-    if (error) {
-        return error;
-    }
-    error = -oxdp_tcx_attach(dp->progs, port->device.ifindex,
-                             odp_to_u32(port->port_no),
-                             port->device.peer_xdp, errorp);
-    if (error) {
-        dpif_xdp_port_close_sockets(port, 1);
-        return error;
-    }
-    port->n_rxqs = 1;
     port->native = true;
     oxdp_offloads_serve(netdev_get_name(port->dev), &port->offloads);
     VLOG_INFO("%s: tcx", netdev_get_name(port->dev));
@@ -142,7 +130,7 @@ open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     error = error ? error : -oxdp_device_get(netdev_get_name(port->dev),
                                              &port->device);
     error = error ? error : dpif_xdp_port_open_sockets(
-        dp, port, OXDP_MODE_NATIVE, UPCALL_QUEUES, true, fds, errorp);
+        dp, port, OXDP_MODE_NATIVE, UPCALL_QUEUES, fds, errorp);
     for (uint32_t q = 0; !error && q < UPCALL_QUEUES; q++) {
         error = -oxdp_tcx_set_upcall_socket(dp->progs, q, fds[q]);
     }

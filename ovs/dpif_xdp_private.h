@@ -48,7 +48,8 @@
 
 #define DPIF_XDP_MAX_PORTS 4096         /* Ports that a datapath may have. */
 #define DPIF_XDP_MAX_QUEUES 64          /* Receive queues used per port. */
-#define DPIF_XDP_MAX_SOCKETS 8192       /* AF_XDP sockets of a datapath. */
+#define DPIF_XDP_MAX_SOCKETS 8192       /* AF_XDP sockets that receive. */
+#define DPIF_XDP_MAX_SENDERS 64         /* And that only send. */
 #define DPIF_XDP_MAX_RECIRC_DEPTH 6     /* As in lib/dpif-netdev.c. */
 #define DPIF_XDP_DEFAULT_FAST_FLOWS 200000  /* other_config:xdp-flows. */
 #define DPIF_XDP_DEFAULT_FRAMES 8192   /* other_config:xdp-umem-frames. */
@@ -119,6 +120,14 @@ struct dpif_xdp_dp {
     uint32_t n_fast_flows;              /* Flows in programs' tables. */
     struct dpif_xdp_fastpath *fastpath; /* Set once, then constant. */
 
+    /* Sending to ports at tcx. */
+    int stack_fd;                       /* -1: there are no such ports.  Set
+                                         * once. */
+    struct ovs_mutex sender_mutex;      /* Held while a socket is opened. */
+    atomic_count n_senders;            /* AF_XDP sockets of such ports. */
+    struct seq *sender_seq;             /* Changes when a sender is 'wanted'. */
+    uint64_t last_sender_seq;           /* Guarded by 'port_mutex'. */
+
     /* Guarded by 'port_mutex'. */
     struct dpif_xdp_port *upcalls;      /* What comes up from tcx; in no other
                                          * list.  NULL: no port has tcx. */
@@ -148,6 +157,26 @@ struct dpif_xdp {
     struct dpif dpif;
     struct dpif_xdp_dp *dp;
     uint64_t last_port_seq;
+};
+
+/* How the engine sends to a port at tcx (dpif_xdp_port_send.c). */
+struct dpif_xdp_sender {
+    /* Guarded by the port's 'tx_rwlock'. */
+    struct oxdp_sock *sock;             /* NULL: dp->stack_fd. */
+    long long int refused_until;        /* Monotonic ms: no 'sock' before. */
+
+    /* Of dp->stack_fd, and of sockets that were closed. */
+    atomic_uint64_t n_sent;
+    atomic_uint64_t n_dropped;
+
+    /* Whether 'sock' is worth while. */
+    atomic_llong since;                 /* Monotonic ms. */
+    atomic_uint32_t n_since;            /* Packets without 'sock' since. */
+    atomic_bool wanted;                 /* dpif_xdp_sender_run() has work. */
+
+    /* Guarded by dp->port_mutex. */
+    long long int next_look;            /* Monotonic ms. */
+    uint64_t n_at_look;                 /* Packets that it had sent then. */
 };
 
 /* One source of packets: an AF_XDP socket or a netdev receive queue. */
@@ -195,7 +224,8 @@ struct dpif_xdp_port {
 
     /* Senders hold it for reading; opening and closing for writing. */
     struct ovs_rwlock tx_rwlock;
-    bool open;                          /* 'rxqs' may be used for sending. */
+    bool open;                          /* May be sent to. */
+    struct dpif_xdp_sender sender;      /* If 'is_device' without 'rxqs'. */
     bool local_stack;                   /* Complete checksums on receive. */
     bool shaped;                        /* Send through the network stack. */
 };
@@ -292,6 +322,16 @@ void dpif_xdp_take_over_run(struct dpif_xdp_dp *)
 void dpif_xdp_take_over_wait(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 
+/* dpif_xdp_port_send.c */
+void dpif_xdp_senders_init(struct dpif_xdp_dp *);
+void dpif_xdp_senders_destroy(struct dpif_xdp_dp *);
+bool dpif_xdp_sender_send(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
+                          struct dp_packet_batch *, bool more)
+    OVS_REQ_RDLOCK(port->tx_rwlock);
+void dpif_xdp_sender_open_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *);
+bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *, uint64_t *n_sent,
+                               uint64_t *n_dropped);
+
 /* dpif_xdp_port_tcx.c */
 void dpif_xdp_upcalls_close(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
@@ -356,6 +396,8 @@ void dpif_xdp_ctx_init(struct dpif_xdp_ctx *, struct dpif_xdp_dp *,
 bool dpif_xdp_output(struct dpif_xdp_ctx *, struct dp_packet_batch *,
                      bool should_steal, odp_port_t);
 void dpif_xdp_output_flush(struct dpif_xdp_ctx *);
+void dpif_xdp_send_sock(struct dpif_xdp_ctx *, struct oxdp_sock *,
+                        struct dp_packet_batch *, bool more);
 
 /* dpif_xdp_engine.c */
 struct dpif_xdp_thread;
