@@ -2,6 +2,7 @@
 #include "core/grace.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,6 +22,7 @@
 /* As many CPUs as Linux can be built for. */
 #define MAX_CPUS 8192
 #define SET_SIZE CPU_ALLOC_SIZE(MAX_CPUS)
+#define CPUS_AT_ONCE 32     /* As in bpf/grace.bpf.c. */
 
 struct cpus {
     int n;                  /* CPUs from here on are not in the set. */
@@ -27,7 +30,11 @@ struct cpus {
 };
 
 static bool threads_exclude_programs(void);
+static int keep(const struct bpf_program *);
+static long tracking_distance(void);
 static int interrupt_cpus(struct cpus *);
+static uint32_t idle_cpus(int first);
+static bool interrupts_no_program(int cpu);
 static int visit_cpus(const struct cpus *);
 static int read_online(struct cpus *);
 
@@ -63,41 +70,100 @@ static bool threads_exclude_programs(void)
     return answer == 1;
 }
 
-static int interrupter;     /* File descriptor of bpf/grace.bpf.c, open until the process ends; or negative errno. */
+/* File descriptors of bpf/grace.bpf.c, open until the process ends; or negative errno. */
+static int asker, interrupter;
 
-static void load_interrupter(void)
+static void load_programs(void)
 {
-    struct grace_bpf *skel = grace_bpf__open_and_load();
-    int fd = skel ? fcntl(bpf_program__fd(skel->progs.interrupts_no_program), F_DUPFD_CLOEXEC, 0) : -1;
+    struct grace_bpf *skel = grace_bpf__open();
+    int n = libbpf_num_possible_cpus();
+    int err = -ENOENT;
 
-    interrupter = fd < 0 ? -errno : fd;
+    if (skel) {
+        skel->rodata->tracking_distance = tracking_distance();
+        skel->rodata->n_cpus = n > 0 ? n : 0;
+        err = grace_bpf__load(skel);
+    }
+    asker = err ? err : keep(skel->progs.idle_cpus);
+    interrupter = err ? err : keep(skel->progs.interrupts_no_program);
     grace_bpf__destroy(skel);
 }
 
-/* Interrupts each CPU that is online, but leaves those on which that interrupts a program, or may, to '*ret_unsure'.
- * 0, or negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
+static int keep(const struct bpf_program *program)
+{
+    int fd = fcntl(bpf_program__fd(program), F_DUPFD_CLOEXEC, 0);
+
+    return fd < 0 ? -errno : fd;
+}
+
+/* From 'runqueues' of a CPU, to which pointers lead, to its 'context_tracking'; 0 if the kernel does not say. */
+static long tracking_distance(void)
+{
+    struct btf *btf = btf__load_vmlinux_btf();
+    long from = -1, to = -1;
+    int id = btf ? btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC) : -ENOENT;
+
+    if (id >= 0) {
+        const struct btf_type *section = btf__type_by_id(btf, id);
+        const struct btf_var_secinfo *var = btf_var_secinfos(section);
+
+        for (const struct btf_var_secinfo *end = var + btf_vlen(section); var < end; var++) {
+            const char *name = btf__name_by_offset(btf, btf__type_by_id(btf, var->type)->name_off);
+
+            if (!strcmp(name, "runqueues")) {
+                from = var->offset;
+            } else if (!strcmp(name, "context_tracking")) {
+                to = var->offset;
+            }
+        }
+    }
+    btf__free(btf);
+    return from >= 0 && to >= 0 ? to - from : 0;
+}
+
+/* Interrupts each CPU that is online and not idle, but leaves those on which that interrupts a program, or may, to
+ * '*ret_unsure'.  0, or negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
 static int interrupt_cpus(struct cpus *ret_unsure)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int n = libbpf_num_possible_cpus();
     int here = sched_getcpu();      /* Where this thread runs, no program does. */
 
-    pthread_once(&once, load_interrupter);
+    pthread_once(&once, load_programs);
     if (interrupter < 0 || n < 0) {
         return read_online(ret_unsure);
     }
     memset(ret_unsure, 0, sizeof *ret_unsure);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    for (int cpu = 0; cpu < n && cpu < MAX_CPUS; cpu++) {
-        LIBBPF_OPTS(bpf_test_run_opts, opts, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+    for (int first = 0; first < n && first < MAX_CPUS; first += CPUS_AT_ONCE) {
+        uint32_t idle = n > 1 ? idle_cpus(first) : 0;
 
-        if (cpu != here && bpf_prog_test_run_opts(interrupter, &opts) != -ENXIO && !opts.retval) {
-            CPU_SET_S(cpu, SET_SIZE, (cpu_set_t *) ret_unsure->set);
-            ret_unsure->n = cpu + 1;
+        for (int cpu = first; cpu < n && cpu < first + CPUS_AT_ONCE; cpu++) {
+            if (cpu != here && !(idle >> (cpu - first) & 1) && !interrupts_no_program(cpu)) {
+                CPU_SET_S(cpu, SET_SIZE, (cpu_set_t *) ret_unsure->set);
+                ret_unsure->n = cpu + 1;
+            }
         }
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return 0;
+}
+
+/* Those of CPUS_AT_ONCE CPUs that are certainly idle, as bits. */
+static uint32_t idle_cpus(int first)
+{
+    uint64_t args[] = { first };
+    LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof args);
+
+    return asker < 0 || bpf_prog_test_run_opts(asker, &opts) ? 0 : opts.retval;
+}
+
+/* Whether 'cpu' certainly runs no program; it may not be online. */
+static bool interrupts_no_program(int cpu)
+{
+    LIBBPF_OPTS(bpf_test_run_opts, opts, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+
+    return bpf_prog_test_run_opts(interrupter, &opts) == -ENXIO || opts.retval;
 }
 
 /* Lets the calling thread run on each of 'cpus'.  0, or negative errno. */

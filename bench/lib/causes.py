@@ -24,10 +24,11 @@ CAUSES = {
         "the new actions are put in two tables, and compiled for the programs"),
     ("flow_api", "del"): (
         "each flow leaves the tables of the programs as well as those of the engine; then the thread "
-        "interrupts every other CPU, once for a batch, so that the last count has the packet that a program is just "
-        "handling"),
+        "interrupts every other CPU that is not idle, once for a batch, so that the last count has the packet that a "
+        "program is just handling"),
     ("flow_api", "del-1"): (
-        "nearly all of it is interrupting every other CPU, here for each flow. Revalidators delete in batches"),
+        "nearly all of it is interrupting every other CPU that is not idle, here for each flow. Revalidators delete in "
+        "batches"),
     ("flow_api", "dump"): (
         "a flow's counts are added up over the engine and every CPU that runs programs, which share no cache "
         "line; the stock datapath has one count"),

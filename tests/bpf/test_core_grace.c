@@ -13,6 +13,7 @@
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
+#include <unistd.h>
 
 #include "core/grace.h"
 #include "tests/bpf/slow.skel.h"
@@ -26,17 +27,21 @@ struct traffic {
     int error;
 };
 
-/* In bursts, so that CPUs are found in programs and out of them. */
+/* In bursts, so that CPUs are found in programs, out of them, and idle. */
 static void *run_traffic(void *traffic_)
 {
     struct traffic *t = traffic_;
     uint8_t frame[60] = { 2 };
+    unsigned int n = 0;
 
     while (!t->stop && !t->error) {
         LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame, .data_size_in = sizeof frame, .repeat = 64,
                     .flags = BPF_F_TEST_XDP_LIVE_FRAMES, .batch_size = 16);
 
         t->error = bpf_prog_test_run_opts(t->prog_fd, &opts);
+        if (++n % 4 == 0) {
+            usleep(n % 64);
+        }
     }
     return NULL;
 }
