@@ -48,6 +48,12 @@ def exists(kind, number):
     return '"error"' not in lab.run("bpftool", "-j", kind, "show", "id", str(number), check=False)
 
 
+def waits(kind, number):
+    """Whether an object is a program of core/grace.c, which a daemon that ever deleted a flow keeps until it ends."""
+    return kind == "prog" and '"type":"raw_tracepoint"' in lab.run("bpftool", "-j", "prog", "show", "id", str(number),
+                                                                   check=False)
+
+
 def pin_foreign_program(path):
     """Loads somebody else's XDP program, "return XDP_PASS", and pins it at 'path'."""
     code = struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
