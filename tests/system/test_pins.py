@@ -29,9 +29,8 @@ def pinned():
 
 
 def of_its_datapath(process):
-    """What 'process' holds, but for the program of core/grace.c, which it keeps until it ends."""
-    return {(kind, number) for kind, number in xdp.objects(process.pid)
-            if kind != "prog" or "interrupts_no_p" not in lab.run("bpftool", kind, "show", "id", str(number), check=False)}
+    """What 'process' holds, but for the programs of core/grace.c, which it keeps until it ends."""
+    return {item for item in xdp.objects(process.pid) if not xdp.waits(*item)}
 
 
 def gone(objects):
