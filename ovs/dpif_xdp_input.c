@@ -157,22 +157,26 @@ drop_runts(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
 }
 
 /* Moves the packets of 'batch' whose flow is in 'matched' to 'flows', without
- * looking at them again, and drops what is no Ethernet frame. */
+ * looking at them again, and drops what is no Ethernet frame.  Behind a packet
+ * that no program matched none is moved: its flow may have come in between,
+ * and packets of one flow must not change places. */
 static void
 take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
              struct dpif_xdp_flow *matched[], struct flow_batches *flows)
 {
     size_t n = dp_packet_batch_size(batch);
     struct dp_packet *packet;
+    bool any_miss = false;
     size_t i;
 
     DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
         struct dpif_xdp_flow *flow = matched[i];
 
+        any_miss |= !flow;
         if (OVS_UNLIKELY(dp_packet_size(packet) < ETH_HEADER_LEN)) {
             dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PACKET, 1);
             dp_packet_delete(packet);
-        } else if (!flow || dpif_xdp_flow_actions(flow)->uses_hash) {
+        } else if (any_miss || dpif_xdp_flow_actions(flow)->uses_hash) {
             dp_packet_batch_refill(batch, packet, i);
         } else {
             /* This sets the offsets of the layers, too. */
