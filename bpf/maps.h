@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The contents of the maps that the programs and core/ share, which core/prog_maps.c makes.
  *
- * ports           ARRAY of struct bpf_port, a power of two of entries.  The port of device i is in entry
- *                 i & (size - 1) or, if another device took that entry first, in ports_overflow.
- * ports_overflow  HASH, ifindex to struct bpf_port.
- *                 Both: written by core/prog_port.c before a program is attached and after it is detached, read by
- *                 the programs.  Sized for the datapath's ports: never full before the datapath is.
+ * ports_overflow  HASH, ifindex to struct bpf_port, of devices whose entry in the table 'ports' (below) another has.
+ *                 Written by core/prog_port.c before a program is attached and after it is detached, read by the
+ *                 programs.  Sized for the datapath's ports: never full before the datapath is.
  * sockets         XSKMAP, socket number to AF_XDP socket.  The sockets of a port stand side by side, one
  *                 for each receive queue.  Written by core/prog_port.c; the kernel removes a socket that closes.
  * outputs         DEVMAP, datapath port number to device.  Written by core/prog_port.c for the ports that frames
@@ -17,6 +15,12 @@
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/tcx.c.
  * counters        PERCPU_ARRAY of struct bpf_counters, one for each counter slot.  Written by the programs,
  *                 read and cleared by core/prog_counter.c.  Slot 0 counts for devices that are no port.
+ *
+ * Tables that programs find as those of dp/table.h (bpf/constant.h):
+ *
+ * ports           struct bpf_port, a power of two of entries.  The port of device i is in entry i & (size - 1) or, if
+ *                 another device took that entry first, in ports_overflow.  Written as that.
+ * runs            struct bpf_run_room by CPU: what a program has in hand.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1
@@ -39,10 +43,9 @@ struct bpf_port {
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 
-/* Read-only data in section ".rodata.settings", which core/prog_load.c and core/tcx.c write before load. */
-struct bpf_settings {
-    __u32 ports_mask;       /* Size of 'ports' less one. */
-    __u32 fast_path;        /* Whether there are flow tables. */
+/* Room for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
+struct bpf_run_room {
+    __u64 room[64];
 };
 
 #define BPF_MAX_UPCALL_QUEUES 8

@@ -6,17 +6,9 @@
 
 #include "bpf/maps.h"
 #include "bpf/run.h"
-
-const volatile struct bpf_settings settings SEC(".rodata.settings");
+#include "bpf/tables.h"
 
 /* core/prog_maps.c sets the sizes of all maps before load. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct bpf_port);
-} ports SEC(".maps");
-
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 1);
@@ -31,10 +23,9 @@ struct {
     __type(value, struct bpf_counters);
 } counters SEC(".maps");
 
-static __always_inline const struct bpf_port *port_lookup(__u32 ifindex)
+static __always_inline const struct bpf_port *port_lookup(struct dp_ctx *ctx, __u32 ifindex)
 {
-    __u32 i = ifindex & settings.ports_mask;
-    const struct bpf_port *port = bpf_map_lookup_elem(&ports, &i);
+    const struct bpf_port *port = dp_ports_at(ctx, ifindex & NUMBER(LAST_ports));
 
     if (port && port->ifindex == ifindex) {
         return port;

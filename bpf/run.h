@@ -3,19 +3,14 @@
 #ifndef BPF_RUN_H
 #define BPF_RUN_H 1
 
+#include "bpf/tables.h"
+
+_Static_assert(sizeof(struct dp_run) <= sizeof(struct bpf_run_room), "room for a run");
+
 /* One run at a time on each processor: nothing of it is kept.  The stack has no room for it. */
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct dp_run);
-} runs SEC(".maps");
-
-static __always_inline struct dp_run *run_here(void)
+static __always_inline struct dp_run *run_here(struct dp_ctx *ctx)
 {
-    __u32 zero = 0;
-
-    return bpf_map_lookup_elem(&runs, &zero);
+    return (struct dp_run *) dp_runs_at(ctx, dp_cpu(ctx));
 }
 
 #endif /* bpf/run.h */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The tables of dp/table.h as BPF maps, and access to their elements.  core/ sets the sizes before load and
- * writes them through mmap.  The maps of the two global variables are named after their sections. */
+/* The tables of dp/table.h as BPF programs have them, and what a program leaves out: constants of bpf/constant.h.
+ * core/ makes the tables, and writes them through mmap. */
 #ifndef BPF_TABLES_H
 #define BPF_TABLES_H 1
 
@@ -8,49 +8,65 @@
 #include <bpf/bpf_helpers.h>
 
 #include "bpf/capability.h"
+#include "bpf/constant.h"
 #include "dp/omit.h"
-#include "dp/table.h"
 
-const volatile struct dp_omit dp_omit SEC(".rodata.omit") = {
-    .parts = (DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE)) | ((DP_OPS_HERE) ? 0 : DP_PART_OPS),
-    .words = DP_WORDS_LEFT_OUT,
-    .ops = ~(__u64) (DP_OPS_HERE),
-};
+/* An operand that is a number of enum bpf_number. */
+#define NUMBER(NUMBER)                                                              \
+    ({                                                                              \
+        __u32 number_;                                                              \
+                                                                                    \
+        asm("%0 = %1" : "=w"(number_) : "i"(BPF_MARK_NUMBER + BPF_##NUMBER));       \
+        number_;                                                                    \
+    })
 
-DP_INLINE const volatile struct dp_omit *dp_omitted(struct dp_ctx *ctx) { return &dp_omit; }
+/* Built without. */
+#define PARTS_LEFT_OUT ((DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE)) | ((DP_OPS_HERE) ? 0 : DP_PART_OPS))
 
-struct dp_head dp_head SEC(".data.dp_head");
-struct dp_mask dp_masks[DP_MAX_MASKS + 1] SEC(".data.dp_masks");
-
-DP_INLINE struct dp_head *dp_head_at(struct dp_ctx *ctx, __u32 i) { return &dp_head; }
-
-DP_INLINE struct dp_mask *dp_masks_at(struct dp_ctx *ctx, __u32 i)
+DP_INLINE int dp_omits(struct dp_ctx *ctx, const __u32 first, const __u32 last)
 {
-    struct dp_mask *mask;
+    const struct dp_omit built = { PARTS_LEFT_OUT, DP_WORDS_LEFT_OUT, ~(__u64) (DP_OPS_HERE) };
 
-    DP_OPAQUE(i);
-    if (i > DP_MAX_MASKS) {
-        return 0;
+    if (dp_omit_has(&built, first, last)) {
+        return 1;
     }
-    mask = &dp_masks[i];
-    DP_OPAQUE(mask);
-    return mask;
+    asm goto("if %0 == %1 goto %l[omitted]" : : "r"(0ull), "i"(BPF_MARK_OMITS(first, last)) : : omitted);
+    return 0;
+
+omitted:
+    return 1;
 }
 
-#define TABLE(NAME, TYPE)                                                               \
-    struct {                                                                            \
-        __uint(type, BPF_MAP_TYPE_ARRAY);                                               \
-        __uint(map_flags, BPF_F_MMAPABLE);                                              \
-        __uint(max_entries, 1);                                                         \
-        __type(key, __u32);                                                             \
-        __type(value, TYPE);                                                            \
-    } dp_##NAME SEC(".maps");                                                           \
-                                                                                        \
-    DP_INLINE TYPE *dp_##NAME##_at(struct dp_ctx *ctx, __u32 i)                         \
-    {                                                                                   \
-        return bpf_map_lookup_elem(&dp_##NAME, &i);                                     \
+DP_INLINE __u32 dp_omitted_words(struct dp_ctx *ctx) { return NUMBER(NUMBER_OMITTED_WORDS) | DP_WORDS_LEFT_OUT; }
+DP_INLINE __u32 dp_omitted_ops(struct dp_ctx *ctx) { return NUMBER(NUMBER_OMITTED_OPS) | ~(__u32) (DP_OPS_HERE); }
+
+DP_INLINE __u32 dp_cache_last(struct dp_ctx *ctx) { return NUMBER(LAST_cache); }
+DP_INLINE __u32 dp_n_flows(struct dp_ctx *ctx) { return NUMBER(LAST_flows) + 1; }
+DP_INLINE __u32 dp_shared_shards(struct dp_ctx *ctx) { return NUMBER(NUMBER_SHARED_SHARDS); }
+
+/* Element 'i', NULL if there is none. */
+#define TABLE(NAME, TYPE)                                                                                   \
+    DP_INLINE TYPE *dp_##NAME##_at(struct dp_ctx *ctx, __u32 i)                                             \
+    {                                                                                                       \
+        __u64 index = i;                                                                                    \
+        TYPE *table;                                                                                        \
+                                                                                                            \
+        if (!__builtin_constant_p(i) || i) {                                                                \
+            DP_OPAQUE(index);                                                                               \
+            asm goto("if %0 > %1 goto %l[none]" : : "r"(index), "i"(BPF_MARK_NUMBER + BPF_LAST_##NAME)      \
+                     : : none);                                                                             \
+            DP_OPAQUE(index);                                                                               \
+        }                                                                                                   \
+        asm("%0 = %1 ll" : "=r"(table) : "i"(BPF_MARK_TABLE + BPF_TABLE_##NAME));                           \
+        table += index;                                                                                     \
+        DP_OPAQUE(table);                                                                                   \
+        __builtin_assume(table);                                                                            \
+        return table;                                                                                       \
+                                                                                                            \
+    none:                                                                                                   \
+        return 0;                                                                                           \
     }
-DP_SIZED_TABLES(TABLE)
+BPF_TABLES(TABLE)
 #undef TABLE
 
 #endif /* bpf/tables.h */

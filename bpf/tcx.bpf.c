@@ -71,14 +71,14 @@ static __always_inline void count_lost(__u32 slot, __u32 n)
 SEC("tc")
 int oxdp_tcx(struct __sk_buff *ctx)
 {
-    const struct bpf_port *port = port_lookup(ctx->ifindex);
+    const struct bpf_port *port = port_lookup(ctx, ctx->ifindex);
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
-    struct dp_run *run = run_here();
+    struct dp_run *run = run_here(ctx);
 
     if (!port || !run) {
         return TCX_NEXT;
     }
-    if (!settings.fast_path) {
+    if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_off(run);
         return hand_up(ctx, port, run, length);
     }

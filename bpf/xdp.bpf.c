@@ -47,15 +47,15 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
 /* The verdict on a frame that arrived on a port. */
 static __always_inline int datapath(struct xdp_md *ctx)
 {
-    const struct bpf_port *port = port_lookup(ctx->ingress_ifindex);
+    const struct bpf_port *port = port_lookup(ctx, ctx->ingress_ifindex);
     __u32 length = ctx->data_end - ctx->data;
-    struct dp_run *run = run_here();
+    struct dp_run *run = run_here(ctx);
 
     if (!port || !run) {
         count(BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
         return XDP_PASS;
     }
-    if (!settings.fast_path) {
+    if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_off(run);
         return hand_up(ctx, port, run, length);
     }
@@ -87,7 +87,7 @@ int oxdp_xdp(struct xdp_md *ctx)
 static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 length)
 {
-    if (!(dp_omitted(ctx)->parts & DP_PART_OPS) && run->frame.cut) {
+    if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
         dp_cut_tail(ctx, run->frame.cut);
     }
 
@@ -103,7 +103,7 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
                                         __u32 length)
 {
     __u32 index = run->port;
-    void *group = dp_omitted(ctx)->ops & DP_CAPABILITY_GROUPS ? 0 : bpf_map_lookup_elem(&groups, &index);
+    void *group = DP_OMITS_OP(ctx, DP_OP_GROUP) ? 0 : bpf_map_lookup_elem(&groups, &index);
     int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 
     count_run(port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,

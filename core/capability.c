@@ -9,6 +9,7 @@
 #include "dp/record.h"
 #include "dp/table.h"
 
+static int wrong(int err, char **ret_error, const char *what);
 static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error);
 
 int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *ret, char **ret_error)
@@ -20,10 +21,7 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
 
     *ret_error = NULL;
     if (!value || size < sizeof capability) {
-        if (asprintf(ret_error, "it does not say what it can do: include bpf/capability.h") < 0) {
-            *ret_error = NULL;
-        }
-        return -ENOENT;
+        return wrong(-ENOENT, ret_error, "it does not say what it can do: include bpf/capability.h");
     }
     memcpy(&capability, value, sizeof capability);
     if (capability.table_version != DP_TABLE_VERSION) {
@@ -32,8 +30,17 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
     if (capability.record_version != DP_RECORD_VERSION) {
         return wrong_version("records", capability.record_version, DP_RECORD_VERSION, ret_error);
     }
+    if (capability.table_layout != DP_TABLE_LAYOUT) {
+        return wrong(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version: build it again");
+    }
     *ret = capability;
     return 0;
+}
+
+static int wrong(int err, char **ret_error, const char *what)
+{
+    *ret_error = strdup(what);
+    return err;
 }
 
 static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error)

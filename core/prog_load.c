@@ -13,9 +13,8 @@
 #define LOG_SIZE (UINT32_MAX >> 8)      /* As much as the kernel takes; only what it writes becomes memory. */
 #define LAST_WORDS 400                  /* Of the verifier, at most. */
 
-static int load(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit, int *ret_fd,
+static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
                 struct dp_capability *ret_capability, char **ret_error);
-static void set_rodata(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit);
 static const char *last_words(char *verifier_log);
 static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
                    char *verifier_log, char **ret_error);
@@ -32,17 +31,24 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
     char *verifier_log = malloc(LOG_SIZE);
     LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "oxdp", .kernel_log_buf = verifier_log,
                 .kernel_log_size = verifier_log ? LOG_SIZE : 0);
+    struct oxdp_constants constants = progs->memory.constants;
     struct bpf_object *object;
     char *refusal = NULL;
+    void *image;
     int err;
 
     if (verifier_log) {
         verifier_log[0] = '\0';
     }
     oxdp_libbpf_listen();
-    object = bpf_object__open_mem(program->image, program->size, &opts);
-    err = object ? load(progs, object, omit, ret_fd, ret_capability, &refusal) : -errno;
+    constants.omit.parts |= omit->parts;
+    constants.omit.words |= omit->words;
+    constants.omit.ops |= omit->ops;
+    image = oxdp_constants_put(&constants, program->image, program->size);
+    object = image ? bpf_object__open_mem(image, program->size, &opts) : NULL;
+    err = object ? load(progs, object, ret_fd, ret_capability, &refusal) : -errno;
     bpf_object__close(object);
+    free(image);
 
     const char *heard = oxdp_libbpf_heard();
 
@@ -54,7 +60,7 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
     return err;
 }
 
-static int load(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit, int *ret_fd,
+static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
                 struct dp_capability *ret_capability, char **ret_error)
 {
     struct bpf_program *program, *other;
@@ -64,7 +70,6 @@ static int load(const struct oxdp_progs *progs, struct bpf_object *object, const
     if (err) {
         return err;
     }
-    set_rodata(progs, object, omit);
     bpf_object__for_each_program(other, object) {
         bpf_program__set_autoload(other, other == program);
     }
@@ -74,23 +79,6 @@ static int load(const struct oxdp_progs *progs, struct bpf_object *object, const
         err = *ret_fd < 0 ? -errno : 0;
     }
     return err;
-}
-
-/* 'object' has what is set here: oxdp_object_check(). */
-static void set_rodata(const struct oxdp_progs *progs, struct bpf_object *object, const struct dp_omit *omit)
-{
-    const struct bpf_settings settings = { .ports_mask = progs->n_direct - 1, .fast_path = progs->table != NULL };
-    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata.omit");
-    struct dp_omit omitted;
-    size_t size;
-
-    memcpy(&omitted, bpf_map__initial_value(map, &size), sizeof omitted);
-    omitted.parts |= omit->parts;
-    omitted.words |= omit->words;
-    omitted.ops |= omit->ops;
-    bpf_map__set_initial_value(map, &omitted, sizeof omitted);
-    map = bpf_object__find_map_by_name(object, ".rodata.settings");
-    bpf_map__set_initial_value(map, &settings, sizeof settings);
 }
 
 /* Says what is wrong with 'program': what was found here, what the verifier said, or what libbpf said. */

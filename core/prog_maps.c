@@ -6,24 +6,19 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "bpf/xdp.skel.h"
 #include "core/grace.h"
 #include "core/pin.h"
 #include "core/table.h"
 
-static void set_sizes(struct oxdp_progs *progs, const struct oxdp_progs_config *config,
-                      struct oxdp_table_config *ret_tables);
-static int map_tables(struct oxdp_progs *progs, const struct oxdp_table_config *tables);
-static void unmap_tables(struct oxdp_progs *progs);
+static void set_sizes(struct oxdp_progs *progs);
+static int make_tables(struct oxdp_progs *progs, uint32_t n_flows);
 static bool is_shared(const struct bpf_map *map);
 static bool same_shape(const struct bpf_map *a, const struct bpf_map *b);
 
 int oxdp_maps_create(struct oxdp_progs *progs, const struct oxdp_progs_config *config)
 {
-    struct oxdp_table_config tables;
     int err;
 
     progs->maps = xdp_bpf__open();
@@ -31,14 +26,15 @@ int oxdp_maps_create(struct oxdp_progs *progs, const struct oxdp_progs_config *c
         return -errno;
     }
     bpf_program__set_autoload(progs->maps->progs.oxdp_xdp, false);
-    set_sizes(progs, config, &tables);
+    set_sizes(progs);
     err = xdp_bpf__load(progs->maps);
-    return !err && config->n_flows ? map_tables(progs, &tables) : err;
+    return err ? err : make_tables(progs, config->n_flows);
 }
 
 void oxdp_maps_destroy(struct oxdp_progs *progs)
 {
-    unmap_tables(progs);
+    oxdp_table_destroy(progs->table);
+    oxdp_memory_destroy(&progs->memory);
     xdp_bpf__destroy(progs->maps);
 }
 
@@ -79,6 +75,9 @@ int oxdp_maps_pin(const struct oxdp_progs *progs)
             err = oxdp_pins_add(progs->pins, bpf_map__name(map), bpf_map__fd(map));
         }
     }
+    for (int i = 0; !err && i < BPF_N_TABLES; i++) {
+        err = oxdp_pins_add(progs->pins, oxdp_memory_name(i), progs->memory.constants.table_fd[i]);
+    }
     return err;
 }
 
@@ -95,69 +94,28 @@ static bool same_shape(const struct bpf_map *a, const struct bpf_map *b)
         && bpf_map__value_size(a) == bpf_map__value_size(b) && bpf_map__map_flags(a) == bpf_map__map_flags(b);
 }
 
-/* The flow tables with their maps; the first two are global variables of the program. */
-#define TABLE_MAPS(X)           \
-    X(head, data_dp_head)       \
-    X(masks, data_dp_masks)     \
-    X(flows, dp_flows)          \
-    X(stats, dp_stats)          \
-    X(buckets, dp_buckets)      \
-    X(cache, dp_cache)          \
-    X(ops, dp_ops)              \
-    X(meters, dp_meters)
-
-static void set_sizes(struct oxdp_progs *progs, const struct oxdp_progs_config *config,
-                      struct oxdp_table_config *ret_tables)
+static void set_sizes(struct oxdp_progs *progs)
 {
     struct xdp_bpf *skel = progs->maps;
 
-    bpf_map__set_max_entries(skel->maps.ports, progs->n_direct);
     bpf_map__set_max_entries(skel->maps.ports_overflow, progs->max_ports);
     bpf_map__set_max_entries(skel->maps.sockets, progs->max_sockets);
     bpf_map__set_max_entries(skel->maps.outputs, progs->max_ports);
     bpf_map__set_max_entries(skel->maps.counters, progs->max_ports + 1);
-    if (config->n_flows) {
-        *ret_tables = oxdp_table_config(config->n_flows, progs->n_cpus);
-        oxdp_table_sizes(ret_tables, &progs->memory);
-#define X(NAME, TYPE) bpf_map__set_max_entries(skel->maps.dp_##NAME, progs->memory.n_##NAME);
-        DP_SIZED_TABLES(X)
-#undef X
-    }
 }
 
-/* Bytes of 'map' in mmap (kernel/bpf/arraymap.c). */
-static size_t map_bytes(const struct bpf_map *map)
-{
-    size_t page = sysconf(_SC_PAGESIZE);
-    size_t value_size = (bpf_map__value_size(map) + 7) & ~(size_t) 7;
-
-    return (value_size * bpf_map__max_entries(map) + page - 1) & ~(page - 1);
-}
-
-static int map_tables(struct oxdp_progs *progs, const struct oxdp_table_config *tables)
+/* Programs are loaded over all tables, also if they use only that of ports. */
+static int make_tables(struct oxdp_progs *progs, uint32_t n_flows)
 {
     static const struct oxdp_table_callbacks callbacks = { .grace = oxdp_grace };
-    struct dp_tables *memory = &progs->memory;
+    struct oxdp_table_config config = oxdp_table_config(n_flows ? n_flows : 1, progs->n_cpu_ids);
+    int err = oxdp_memory_create(&config, progs->n_direct, progs->n_cpu_ids, &progs->memory);
+    struct dp_tables tables;
 
-#define X(NAME, MAP)                                                                    \
-    memory->NAME = mmap(NULL, map_bytes(progs->maps->maps.MAP), PROT_READ | PROT_WRITE, \
-                        MAP_SHARED, bpf_map__fd(progs->maps->maps.MAP), 0);             \
-    if (memory->NAME == MAP_FAILED) {                                                   \
-        memory->NAME = NULL;                                                            \
-        return -errno;                                                                  \
+    if (err || !n_flows) {
+        progs->memory.constants.omit.parts = DP_PART_TABLES;
+        return err;
     }
-    TABLE_MAPS(X)
-#undef X
-    return oxdp_table_create(tables, memory, &callbacks, &progs->table);
-}
-
-static void unmap_tables(struct oxdp_progs *progs)
-{
-    oxdp_table_destroy(progs->table);
-#define X(NAME, MAP)                                                            \
-    if (progs->memory.NAME) {                                                   \
-        munmap(progs->memory.NAME, map_bytes(progs->maps->maps.MAP));           \
-    }
-    TABLE_MAPS(X)
-#undef X
+    tables = oxdp_memory_tables(&progs->memory);
+    return oxdp_table_create(&config, &tables, &callbacks, &progs->table);
 }

@@ -21,7 +21,6 @@
 
 static int read_file(const char *file, void **ret_image, size_t *ret_size, char **ret_error);
 static int check_elf(const void *image, size_t size, char **ret_error);
-static int check_section(const struct bpf_object *object, const char *name, size_t size, char **ret_error);
 static int check_maps(const struct bpf_object *object, char **ret_error);
 
 int oxdp_object_read(const char *file, const void **ret_image, size_t *ret_size, char **ret_error)
@@ -57,8 +56,6 @@ int oxdp_object_check(const struct bpf_object *object, struct dp_capability *ret
         return oxdp_fail(-EINVAL, ret_error, "its program 'oxdp_xdp' is not an XDP program: SEC(\"xdp\") makes it one");
     }
     err = oxdp_capability_read(object, ret_capability, ret_error);
-    err = err ? err : check_section(object, ".rodata.settings", sizeof(struct bpf_settings), ret_error);
-    err = err ? err : check_section(object, ".rodata.omit", sizeof(struct dp_omit), ret_error);
     err = err ? err : check_maps(object, ret_error);
     *ret_program = program;
     return err;
@@ -117,25 +114,10 @@ static int check_elf(const void *image, size_t size, char **ret_error)
     return 0;
 }
 
-static int check_section(const struct bpf_object *object, const char *name, size_t size, char **ret_error)
-{
-    struct bpf_map *map = bpf_object__find_map_by_name(object, name);
-    size_t there = 0;
-
-    if (!map || !bpf_map__initial_value(map, &there)) {
-        return oxdp_fail(-ENOENT, ret_error, "it has no section %s: include bpf/port.h", name);
-    }
-    if (there != size) {
-        return oxdp_fail(-EPROTO, ret_error, "its section %s has %zu bytes, this version's %zu: build it again", name,
-                         there, size);
-    }
-    return 0;
-}
-
 /* Without these a program could not do what struct bpf_port tells it. */
 static int check_maps(const struct bpf_object *object, char **ret_error)
 {
-    static const char *const names[] = { "ports", "sockets", "outputs", "counters" };
+    static const char *const names[] = { "ports_overflow", "sockets", "outputs", "counters" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!bpf_object__find_map_by_name(object, names[i])) {

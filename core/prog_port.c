@@ -228,12 +228,18 @@ static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const 
 
 int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
 {
-    const struct xdp_bpf *skel = progs->maps;
-    uint32_t direct = at->port.ifindex & (progs->n_direct - 1);
+    if (at->overflow) {
+        return bpf_map_update_elem(bpf_map__fd(progs->maps->maps.ports_overflow), &at->port.ifindex, &at->port, BPF_ANY);
+    }
 
-    return at->overflow
-        ? bpf_map_update_elem(bpf_map__fd(skel->maps.ports_overflow), &at->port.ifindex, &at->port, BPF_ANY)
-        : bpf_map_update_elem(bpf_map__fd(skel->maps.ports), &direct, &at->port, BPF_ANY);
+    struct bpf_port *entry = &oxdp_memory_ports(&progs->memory)[at->port.ifindex & (progs->n_direct - 1)];
+    struct bpf_port port = at->port;
+
+    /* Programs look at 'ifindex' first. */
+    port.ifindex = entry->ifindex;
+    *entry = port;
+    __atomic_store_n(&entry->ifindex, at->port.ifindex, __ATOMIC_RELEASE);
+    return 0;
 }
 
 void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)
@@ -245,9 +251,7 @@ void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)
     if (at->overflow) {
         bpf_map_delete_elem(bpf_map__fd(skel->maps.ports_overflow), &port->ifindex);
     } else if (progs->direct[direct] == port->ifindex) {
-        const struct bpf_port none = { .ifindex = 0 };
-
-        bpf_map_update_elem(bpf_map__fd(skel->maps.ports), &direct, &none, BPF_ANY);
+        __atomic_store_n(&oxdp_memory_ports(&progs->memory)[direct].ifindex, 0, __ATOMIC_RELEASE);
         progs->direct[direct] = 0;
     }
     for (uint32_t i = port->first_socket; i < port->first_socket + port->n_queues; i++) {

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "bpf/maps.h"
+#include "core/memory.h"
 #include "core/need.h"
 #include "core/prog.h"
 #include "dp/omit.h"
@@ -76,7 +77,8 @@ struct oxdp_progs {
     char *unpinned;                     /* Why. */
     bool taken_over;                    /* No device runs a program of a process before. */
     int n_cpus;
-    struct dp_tables memory;            /* The maps of the flow tables. */
+    uint32_t n_cpu_ids;                 /* Numbers of CPUs are below this; not all need exist. */
+    struct oxdp_memory memory;
     struct oxdp_table *table;           /* NULL: no flow tables. */
 
     struct oxdp_tcx *tcx;               /* core/tcx.c; NULL: no port has tcx. */

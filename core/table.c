@@ -9,6 +9,7 @@
 
 #include "core/buddy.h"
 #include "core/table_private.h"
+#include "dp/seam_native.h"
 #include "dp/hash.h"
 
 static int allocate_memory(struct oxdp_table *);

@@ -6,6 +6,7 @@
 
 #include "core/buddy.h"
 #include "core/table_private.h"
+#include "dp/seam_native.h"
 #include "dp/hash.h"
 
 /* A region larger than this many buckets for each bucketful of flows means keys that collide: no use in growing. */
@@ -384,7 +385,9 @@ void oxdp_table_flow_key(const struct oxdp_table *t, uint32_t mask_index, uint32
 
 uint64_t oxdp_table_hash(const struct oxdp_table *t, uint32_t mask_index, const union dp_key *key)
 {
-    return dp_hash_key(t->mem.head, &t->mem.masks[mask_index], key, 0);
+    static struct dp_ctx complete;     /* As a program that omits nothing. */
+
+    return dp_hash_key(&complete, t->mem.head, &t->mem.masks[mask_index], key);
 }
 
 /* A sum whose terms do not wait for each other. */

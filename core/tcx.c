@@ -328,24 +328,43 @@ static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, 
     return err ? oxdp_fail(err, ret_error, "cannot turn off the offloads of %s: %s", tcx->near, strerror(-err)) : 0;
 }
 
+/* The skeleton, over a copy of its object with the constants, which the caller frees after loading. */
+static int open_object(const struct oxdp_progs *progs, struct oxdp_tcx *tcx, void **ret_image)
+{
+    size_t size;
+    const void *image = tcx_bpf__elf_bytes(&size);
+
+    *ret_image = oxdp_constants_put(&progs->memory.constants, image, size);
+    tcx->skel = *ret_image ? calloc(1, sizeof *tcx->skel) : NULL;
+    if (!tcx->skel) {
+        return -ENOMEM;
+    }
+    if (tcx_bpf__create_skeleton(tcx->skel)) {
+        return -errno;
+    }
+    tcx->skel->skeleton->data = *ret_image;
+    tcx->skel->skeleton->data_sz = size;
+    return bpf_object__open_skeleton(tcx->skel->skeleton, NULL);
+}
+
 static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
 {
     char *refusal = NULL;
+    void *image = NULL;
     const char *heard;
     int err;
 
     oxdp_libbpf_listen();
-    tcx->skel = tcx_bpf__open();
-    err = tcx->skel ? oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal) : -errno;
+    err = open_object(progs, tcx, &image);
+    err = err ? err : oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal);
     if (!err) {
-        tcx->skel->rodata_settings->settings.ports_mask = progs->n_direct - 1;
-        tcx->skel->rodata_settings->settings.fast_path = progs->table != NULL;
         tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
         tcx->skel->rodata->upcall_max_len = UPCALL_MAX_LEN;
         bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);
         err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
     }
     err = err ? err : tcx_bpf__load(tcx->skel);
+    free(image);
     heard = oxdp_libbpf_heard();
     if (refusal) {
         *ret_error = refusal;

@@ -27,7 +27,7 @@ enum dp_executed {
 DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
 
 /* What the program leaves out does not come to a case: the check lets the verifier see it, and remove the rest. */
-#define DP_OPERATION(NAME) case DP_OP_##NAME: if (dp_omitted(ctx)->ops >> DP_OP_##NAME & 1) { break; }
+#define DP_OPERATION(NAME) case DP_OP_##NAME: if (DP_OMITS_OP(ctx, DP_OP_##NAME)) { break; }
 
 /* Whether the packet is a tunnel's whose own UDP checksum is complete, but of the packet inside it is not: Linux leaves
  * that to the device, and can tell what it will be (Documentation/networking/checksum-offloads.rst, "LCO"). */
@@ -87,7 +87,7 @@ DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
     const struct dp_op *op = dp_ops_at(ctx, first);
     __u32 i;
 
-    if (!frame || !key || !op || op->needs & ~frame->has || op->codes & dp_omitted(ctx)->ops) {
+    if (!frame || !key || !op || op->needs & ~frame->has || op->codes & dp_omitted_ops(ctx)) {
         return DP_EXECUTE_BEYOND;
     }
 

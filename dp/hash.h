@@ -16,33 +16,33 @@ DP_INLINE __u64 dp_hash_word(__u64 word, __u64 number)
     return (word ^ word >> 32) * number;
 }
 
-/* 'omitted': words that '*key' does not have.  The mask does not use them, unless the program is trimmed: then no flow
- * that uses them matches. */
-DP_INLINE __u64 dp_hash_key(const struct dp_head *head, const struct dp_mask *mask, const union dp_key *key,
-                            __u32 omitted)
+/* Words that '*key' does not have because they are omitted are not used by the mask, unless the program is trimmed: then no
+ * flow that uses them matches. */
+DP_INLINE __u64 dp_hash_key(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_mask *mask,
+                            const union dp_key *key)
 {
     __u64 hash = 0;
 
     DP_UNROLL
     for (int i = 0; i < DP_HOT_WORDS; i++) {
-        if (DP_WORD(i) & DP_CORE_WORDS || !(omitted & DP_WORD(i))) {
+        if (DP_WORD(i) & DP_CORE_WORDS || !DP_OMITS_WORD(ctx, i)) {
             hash += dp_hash_word(key->w[i] & mask->hot[i], head->hash_key[i]);
         }
     }
 
-    if (~omitted & DP_WARM && mask->uses_warm) {
+    if (!DP_OMITS_WARM(ctx) && mask->uses_warm) {
         DP_UNROLL
         for (int i = 0; i < DP_WARM_WORDS; i++) {
             hash += dp_hash_word(key->w[DP_HOT_WORDS + i] & mask->warm[i], head->hash_key[DP_HOT_WORDS + i]);
         }
     }
 
-    __u32 n_cold = ~omitted & DP_COLD ? mask->n_cold : 0;
+    __u32 n_cold = DP_OMITS_COLD(ctx) ? 0 : mask->n_cold;
 
     for (__u32 i = 0; i < DP_COLD_WORDS && i < n_cold; i++) {
         __u32 w = mask->cold_word[i];
 
-        if (w < DP_KEY_WORDS && !(DP_TRIMMED && omitted & DP_WORD(w))) {
+        if (w < DP_KEY_WORDS && !(DP_TRIMMED && dp_omitted_words(ctx) & DP_WORD(w))) {
             hash += dp_hash_word(key->w[w] & mask->cold[i], head->hash_key[w]);
         }
     }

@@ -11,8 +11,7 @@
 #include "dp/hash.h"
 #include "dp/table.h"
 
-DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, const union dp_key *key,
-                              __u32 omitted);
+DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, const union dp_key *key);
 DP_STAGE __u64 dp_lookup_masks(struct dp_ctx *ctx, union dp_key *key, struct dp_cache *set, __u32 tag);
 
 /* What a lookup in the masks' tables returns: the flow's index or DP_NO_FLOW, and how many masks it walked. */
@@ -32,16 +31,15 @@ DP_INLINE const struct dp_flow *dp_lookup(struct dp_ctx *ctx, const struct dp_he
                                           __u32 *ret_index, struct dp_walked *walked)
 {
     const struct dp_mask *all = dp_masks_at(ctx, DP_MASK_ALL);
-    __u32 omitted = dp_omitted(ctx)->words;
 
     if (!all) {
         *ret_index = DP_NO_FLOW;
         return 0;
     }
 
-    __u64 hash = dp_hash_key(head, all, key, omitted);
+    __u64 hash = dp_hash_key(ctx, head, all, key);
     __u32 tag = dp_hash_tag(hash);
-    struct dp_cache *set = dp_cache_at(ctx, (__u32) hash & head->cache_last);
+    struct dp_cache *set = dp_cache_at(ctx, (__u32) hash & dp_cache_last(ctx));
 
     if (!set) {
         *ret_index = DP_NO_FLOW;
@@ -56,7 +54,7 @@ DP_INLINE const struct dp_flow *dp_lookup(struct dp_ctx *ctx, const struct dp_he
     if (DP_LIKELY(DP_SLOT_TAG(slot) == tag)) {
         const struct dp_flow *flow = dp_flows_at(ctx, DP_SLOT_FLOW(slot));
 
-        if (flow && dp_flow_matches(ctx, flow, key, omitted)) {
+        if (flow && dp_flow_matches(ctx, flow, key)) {
             *ret_index = DP_SLOT_FLOW(slot);
             return flow;
         }
@@ -73,9 +71,8 @@ DP_INLINE const struct dp_flow *dp_lookup(struct dp_ctx *ctx, const struct dp_he
     return dp_flows_at(ctx, *ret_index);
 }
 
-/* Masked compare over the words that the mask uses.  'omitted' are words that '*key' does not have: a flow that uses
- * any of them does not match. */
-DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, const union dp_key *key, __u32 omitted)
+/* Masked compare over the words that the mask uses.  A flow that uses words that are omitted does not match. */
+DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, const union dp_key *key)
 {
     __u32 mask_index = DP_READ_ONCE(flow->mask);
     const struct dp_mask *mask = dp_masks_at(ctx, mask_index);
@@ -84,15 +81,15 @@ DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, co
         return 0;
     }
 
-    __u64 difference = mask->words & omitted;
+    __u64 difference = mask->words & dp_omitted_words(ctx);
 
     DP_UNROLL
     for (int i = 0; i < DP_HOT_WORDS; i++) {
-        if (DP_WORD(i) & DP_CORE_WORDS || !(omitted & DP_WORD(i))) {
+        if (DP_WORD(i) & DP_CORE_WORDS || !DP_OMITS_WORD(ctx, i)) {
             difference |= (key->w[i] & mask->hot[i]) ^ flow->hot[i];
         }
     }
-    if (~omitted & DP_WARM && mask->uses_warm) {
+    if (!DP_OMITS_WARM(ctx) && mask->uses_warm) {
         DP_UNROLL
         for (int i = 0; i < DP_WARM_WORDS; i++) {
             difference |= (key->w[DP_HOT_WORDS + i] & mask->warm[i]) ^ flow->warm[i];
@@ -102,7 +99,7 @@ DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, co
         return 0;
     }
 
-    __u32 n_cold = ~omitted & DP_COLD ? mask->n_cold : 0;
+    __u32 n_cold = DP_OMITS_COLD(ctx) ? 0 : mask->n_cold;
 
     for (__u32 i = 0; i < DP_FLOW_COLD && i < n_cold; i++) {
         __u32 w = mask->cold_word[i];
@@ -119,7 +116,7 @@ DP_STAGE int dp_flow_index_matches(struct dp_ctx *ctx, const union dp_key *key, 
 {
     const struct dp_flow *flow = dp_flows_at(ctx, index);
 
-    return key && flow && dp_flow_matches(ctx, flow, key, dp_omitted(ctx)->words);
+    return key && flow && dp_flow_matches(ctx, flow, key);
 }
 
 /* Returns the flow in 'bucket' that matches, or DP_NO_FLOW. */
@@ -145,7 +142,7 @@ DP_STAGE __u32 dp_lookup_mask(struct dp_ctx *ctx, union dp_key *key, __u32 mask_
         return DP_NO_FLOW;
     }
 
-    __u64 hash = dp_hash_key(head, mask, key, dp_omitted(ctx)->words);
+    __u64 hash = dp_hash_key(ctx, head, mask, key);
     __u64 region = DP_READ_ONCE(mask->region);
     __u32 first = DP_REGION_FIRST(region);
     __u32 last = DP_REGION_LAST(region);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What a program leaves out because no flow needs it.  0 everywhere: it leaves out nothing.
  *
- * In BPF this is read-only data that core/prog_load.c sets before load: the verifier removes what it guards.
+ * In BPF these are jumps that core/constant.c writes into the program before load: the verifier removes what they pass.
  * A program that leaves out too much stays right, it only hands more frames up: those of protocols that it does not
  * parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of flows with operations
  * that it does not execute (struct dp_op 'codes').  So flows may be installed at any time, whatever program runs.
  *
- * The seam provides dp_omitted(ctx). */
+ * The seam provides
+ *
+ *     dp_omits(ctx, first, last)       whether all bits from one to the other, constants (dp_omits_*() below), are set
+ *     dp_omitted_words(ctx)            the words, DP_WORD()
+ *     dp_omitted_ops(ctx)              bits of enum dp_op_code
+ */
 #ifndef DP_OMIT_H
 #define DP_OMIT_H 1
 
@@ -18,12 +23,12 @@
 #define DP_PART_CHECKSUM (1u << (DP_N_KEY_GROUPS + 1))  /* Looking for checksums left to offload. */
 #define DP_PART(GROUP)   (1u << DP_KEY_GROUP_##GROUP)
 #define DP_ALL_PARTS     ((1u << (DP_N_KEY_GROUPS + 2)) - 1)
+#define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All of it: without flow tables, which has nothing to do with flows. */
 
 #define DP_WORD(I) (1u << (I))
 #define DP_WORDS(FIRST, BEHIND) ((1u << (BEHIND)) - (1u << (FIRST)))    /* From FIRST to before BEHIND. */
 #define DP_ALL_WORDS DP_WORDS(0, DP_KEY_WORDS)
 #define DP_WARM DP_WORDS(DP_HOT_WORDS, DP_FIRST_COLD)
-#define DP_COLD DP_WORDS(DP_FIRST_COLD, DP_KEY_WORDS)
 
 /* Never left out: statistics and checksums read these. */
 #define DP_CORE_WORDS (DP_WORD(0) | DP_WORD(1) | DP_WORD(3))
@@ -50,5 +55,27 @@ struct dp_omit {
     __u32 words;                /* Of keys, DP_WORD(); not in DP_CORE_WORDS. */
     __u64 ops;                  /* Bits of enum dp_op_code. */
 };
+
+/* The bits of all that, numbered through: the first of each member. */
+#define DP_OMIT_PARTS 0
+#define DP_OMIT_WORDS 32
+#define DP_OMIT_OPS   64
+
+/* Whether bits 'first' to 'last' of '*omit', all in parts and words or all in ops, are set. */
+DP_INLINE int dp_omit_has(const struct dp_omit *omit, __u32 first, __u32 last)
+{
+    __u64 bits = first < DP_OMIT_OPS ? omit->parts | (__u64) omit->words << DP_OMIT_WORDS : omit->ops;
+    __u64 asked = ((2ull << (last - first)) - 1) << first % 64;
+
+    return !(asked & ~bits);
+}
+
+/* Questions to a seam: about one part, the word or words from 'first' to before 'behind', an operation. */
+#define DP_OMITS(CTX, PART) dp_omits(CTX, __builtin_ctz(PART), __builtin_ctz(PART))
+#define DP_OMITS_WORD(CTX, I) dp_omits(CTX, DP_OMIT_WORDS + (I), DP_OMIT_WORDS + (I))
+#define DP_OMITS_WORDS(CTX, FIRST, BEHIND) dp_omits(CTX, DP_OMIT_WORDS + (FIRST), DP_OMIT_WORDS + (BEHIND) - 1)
+#define DP_OMITS_WARM(CTX) DP_OMITS_WORDS(CTX, DP_HOT_WORDS, DP_FIRST_COLD)
+#define DP_OMITS_COLD(CTX) DP_OMITS_WORDS(CTX, DP_FIRST_COLD, DP_KEY_WORDS)
+#define DP_OMITS_OP(CTX, CODE) dp_omits(CTX, DP_OMIT_OPS + (CODE), DP_OMIT_OPS + (CODE))
 
 #endif /* dp/omit.h */

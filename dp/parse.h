@@ -67,16 +67,14 @@ DP_INLINE int dp_parse_vlan(struct dp_ctx *ctx, __u32 ofs, __u32 *vlan, dp_be16 
 DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
-    __u32 words = ~dp_omitted(ctx)->words;
-    __u32 omitted = dp_omitted(ctx)->parts;
 
     dp_store64(&frame->len, DP_BYTES(0, 4, dp_len(ctx)));       /* And nothing to cut. */
-    if (words & DP_WARM) {
+    if (!DP_OMITS_WARM(ctx)) {
         for (int i = DP_HOT_WORDS; i < DP_FIRST_COLD; i++) {
             key->w[i] = 0;
         }
     }
-    if (words & DP_WORDS(DP_FIRST_COLD, DP_PACKET_WORDS)) {
+    if (!DP_OMITS_WORDS(ctx, DP_FIRST_COLD, DP_PACKET_WORDS)) {
         for (int i = DP_FIRST_COLD; i < DP_PACKET_WORDS; i++) {
             key->w[i] = 0;
         }
@@ -84,7 +82,7 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     if (!eth) {
         return DP_PARSE_BEYOND;
     }
-    if (words & DP_WORDS(4, 6)) {
+    if (!DP_OMITS_WORDS(ctx, 4, 6)) {
         key->w[4] = dp_load64(eth);
         key->w[5] = DP_BYTES(0, 4, dp_load32(eth + 8));
     }
@@ -94,13 +92,13 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     if (DP_UNLIKELY(dp_tag_beside(ctx))) {
         return vlan_limit ? dp_parse_other(ctx, frame, key, vlan_limit) : DP_PARSE_BEYOND;
     }
-    if (DP_LIKELY(DP_BE16_IS(eth_type, DP_ETH_IP4)) && !(omitted & DP_PART(IP4))) {
+    if (DP_LIKELY(DP_BE16_IS(eth_type, DP_ETH_IP4)) && !DP_OMITS(ctx, DP_PART(IP4))) {
         return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
     }
-    if (DP_BE16_IS(eth_type, DP_ETH_IP6) && !(omitted & DP_PART(IP6))) {
+    if (DP_BE16_IS(eth_type, DP_ETH_IP6) && !DP_OMITS(ctx, DP_PART(IP6))) {
         return dp_parse_ip6(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
     }
-    if (dp_is_vlan(eth_type) && vlan_limit && !(omitted & (DP_PART(VLAN) | DP_PART(IP4)))) {
+    if (dp_is_vlan(eth_type) && vlan_limit && !DP_OMITS(ctx, DP_PART(VLAN)) && !DP_OMITS(ctx, DP_PART(IP4))) {
         __u32 vlan;
 
         if (dp_parse_vlan(ctx, 12, &vlan, &eth_type) && DP_BE16_IS(eth_type, DP_ETH_IP4)) {
@@ -119,7 +117,6 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     __u32 beside = dp_tag_beside(ctx);
     __u32 vlan = beside ? beside | DP_SWAP32(DP_VLAN_PRESENT) : 0;
     __u32 vlan2 = 0;
-    __u32 omitted = dp_omitted(ctx)->parts;
 
     if (!eth || !frame || !key) {
         return DP_PARSE_BEYOND;
@@ -140,7 +137,7 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
             l3 += DP_VLAN_LEN;
         }
     }
-    if ((vlan && omitted & DP_PART(VLAN)) || (vlan2 && omitted & DP_PART(QINQ))) {
+    if ((vlan && DP_OMITS(ctx, DP_PART(VLAN))) || (vlan2 && DP_OMITS(ctx, DP_PART(QINQ)))) {
         return DP_PARSE_OMITTED;
     }
     if (DP_UNLIKELY(dp_ntohs(eth_type) < 0x600)) {
@@ -163,18 +160,18 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     key->w[5] = DP_BYTES(0, 4, eth_tail) | DP_BYTES(4, 4, vlan2);
     switch (dp_ntohs(eth_type)) {
     case DP_ETH_IP4:
-        return omitted & DP_PART(IP4) ? DP_PARSE_OMITTED : dp_parse_ip4(ctx, frame, key, link, l3, has);
+        return DP_OMITS(ctx, DP_PART(IP4)) ? DP_PARSE_OMITTED : dp_parse_ip4(ctx, frame, key, link, l3, has);
     case DP_ETH_IP6:
-        return omitted & DP_PART(IP6) ? DP_PARSE_OMITTED : dp_parse_ip6(ctx, frame, key, link, l3, has);
+        return DP_OMITS(ctx, DP_PART(IP6)) ? DP_PARSE_OMITTED : dp_parse_ip6(ctx, frame, key, link, l3, has);
     case DP_ETH_ARP:
     case DP_ETH_RARP:
-        return omitted & DP_PART(ARP) ? DP_PARSE_OMITTED : dp_parse_arp(ctx, frame, key, link, l3, has);
+        return DP_OMITS(ctx, DP_PART(ARP)) ? DP_PARSE_OMITTED : dp_parse_arp(ctx, frame, key, link, l3, has);
     }
     key->w[1] = link;
     key->w[2] = 0;
     key->w[3] = 0;
     if (DP_BE16_IS(eth_type, DP_ETH_MPLS) || DP_BE16_IS(eth_type, DP_ETH_MPLS_MC)) {
-        return omitted & DP_PART(MPLS) ? DP_PARSE_OMITTED : dp_parse_mpls(ctx, frame, key, l3, has);
+        return DP_OMITS(ctx, DP_PART(MPLS)) ? DP_PARSE_OMITTED : dp_parse_mpls(ctx, frame, key, l3, has);
     }
     frame->has = has;
     dp_frame_layers(frame, DP_NO_LAYER, l3, DP_NO_LAYER, 0);
@@ -360,7 +357,7 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         return DP_PARSED;
     }
     key->w[2] = dp_load64(ip + 8);
-    if (~dp_omitted(ctx)->words & DP_WARM) {
+    if (!DP_OMITS_WARM(ctx)) {
         key->ip6_src_lo = dp_load64(ip + 16);
         key->ip6_dst[0] = dp_load64(ip + 24);
         key->ip6_dst[1] = dp_load64(ip + 32);
@@ -381,7 +378,7 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     }
     key->w[1] = link | DP_IP_FIELDS(proto, frag);
     key->w[3] = tos_ttl;
-    if (~dp_omitted(ctx)->words & DP_WORD(9)) {
+    if (!DP_OMITS_WORD(ctx, 9)) {
         key->w[9] = DP_BYTES(0, 4, dp_htonl(class_label & 0xfffff).raw);
     }
     dp_frame_layers(frame, DP_NO_LAYER, l3, l4, l4_len);
@@ -465,7 +462,7 @@ DP_STAGE __u64 dp_parse_nd(struct dp_ctx *ctx, union dp_key *key, __u32 l4, __u3
 /* Whether frames may come with transport checksums that were left to offload. */
 DP_INLINE int dp_may_be_unfinished(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
 {
-    return !(dp_omitted(ctx)->parts & DP_PART_CHECKSUM) && frame->local_stack && !key->ip_frag;
+    return !DP_OMITS(ctx, DP_PART_CHECKSUM) && frame->local_stack && !key->ip_frag;
 }
 
 /* Whether the checksum 'field' of TCP or UDP behind the IP header 'ip' was.  Behind extension headers any is taken for
@@ -544,12 +541,12 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
         }
         return DP_PARSED;
     }
-    if (DP_TRIMMED && ((proto == DP_IP_IGMP && has & DP_HAS_IP4 && dp_omitted(ctx)->parts & DP_PART(IGMP))
-                       || (proto == DP_IP_ICMP6 && dp_is_nd(p) && dp_omitted(ctx)->parts & DP_PART(ND)))) {
+    if (DP_TRIMMED && ((proto == DP_IP_IGMP && has & DP_HAS_IP4 && DP_OMITS(ctx, DP_PART(IGMP)))
+                       || (proto == DP_IP_ICMP6 && dp_is_nd(p) && DP_OMITS(ctx, DP_PART(ND))))) {
         return DP_PARSE_OMITTED;        /* Flows may be about what is not parsed here. */
     }
     if (proto == DP_IP_IGMP) {
-        if (has & DP_HAS_IP4 && !(dp_omitted(ctx)->parts & DP_PART(IGMP))) {
+        if (has & DP_HAS_IP4 && !DP_OMITS(ctx, DP_PART(IGMP))) {
             key->w[6] = DP_BYTES(0, 4, dp_load32(p + 4));
         }
         key->w[3] = tos_ttl | DP_BYTES(0, 4, dp_type_code(p));
@@ -563,7 +560,7 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
 
     __u64 type_code = DP_BYTES(0, 4, dp_type_code(p));
 
-    if (!(dp_omitted(ctx)->parts & DP_PART(ND)) && proto == DP_IP_ICMP6 && dp_is_nd(p)) {
+    if (!DP_OMITS(ctx, DP_PART(ND)) && proto == DP_IP_ICMP6 && dp_is_nd(p)) {
         __u64 nd = dp_parse_nd(ctx, key, l4, l4_len);
 
         frame->has = has | (__u16) nd;

@@ -45,7 +45,7 @@ struct dp_run {
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
-DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_run *run, __u32 len);
+DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 len);
 
 /* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
 DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
@@ -67,7 +67,7 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     }
     run->frame.local_stack = 0;
     for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
-        if (dp_omitted(ctx)->parts & DP_PART(RECIRC)) {
+        if (DP_OMITS(ctx, DP_PART(RECIRC))) {
             break;
         }
         fate = dp_pass_again(ctx, run);
@@ -93,19 +93,17 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
 
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
 {
-    __u32 words = ~dp_omitted(ctx)->words;
-
-    if (words & DP_WORDS(DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
+    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
         for (int i = DP_KEY_WORD(dp_hash); i < DP_KEY_WORD(ct_state); i++) {
             key->w[i] = 0;
         }
     }
-    if (words & DP_WORDS(DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id))) {
+    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id))) {
         for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
             key->w[i] = 0;
         }
     }
-    if (words & DP_WORDS(DP_KEY_WORD(tun_id), DP_KEY_WORDS)) {
+    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_id), DP_KEY_WORDS)) {
         for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORDS; i++) {
             key->w[i] = 0;
         }
@@ -123,7 +121,6 @@ DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_head *head = dp_head_at(ctx, 0);
-    __u32 omitted = dp_omitted(ctx)->parts;
 
     run->flow = DP_NO_FLOW;
     run->generation = 0;
@@ -165,15 +162,15 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
     if (DP_TAKES_SKBS) {
         fate &= ~DP_FATE_SKB;
     }
-    if (fate >= DP_FATE_ENGINE || (omitted & DP_PART(RECIRC) && fate == DP_FATE_RECIRC)
-        || (dp_omitted(ctx)->ops & DP_CAPABILITY_GROUPS && fate == DP_FATE_GROUP)) {
+    if (fate >= DP_FATE_ENGINE || (fate == DP_FATE_RECIRC && DP_OMITS(ctx, DP_PART(RECIRC)))
+        || (fate == DP_FATE_GROUP && DP_OMITS_OP(ctx, DP_OP_GROUP))) {
         return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
 
     __u32 len = dp_len(ctx) + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
 
     if (flow->n_ops) {
-        if (omitted & DP_PART_OPS) {
+        if (DP_OMITS(ctx, DP_PART_OPS)) {
             return DP_FATE_ENGINE;
         }
 
@@ -187,7 +184,7 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
             run->reason = DP_REASON_NONE;
         }
     }
-    dp_count(ctx, head, run, len);
+    dp_count(ctx, run, len);
     if (fate == DP_FATE_RECIRC) {
         run->key.recirc_id = arg;
     }
@@ -196,16 +193,16 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
 }
 
 /* Adds a packet of 'len' bytes to the statistics of run->flow. */
-DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_run *run, __u32 len)
+DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 len)
 {
     __u32 shard = dp_cpu(ctx);
-    int shared = head->shared_shards;
+    __u32 shared = dp_shared_shards(ctx);
 
     if (shared) {
-        shard %= head->shards;
+        shard %= shared;
     }
 
-    struct dp_stats *stats = dp_stats_at(ctx, shard * head->n_flows + run->flow);
+    struct dp_stats *stats = dp_stats_at(ctx, shard * dp_n_flows(ctx) + run->flow);
 
     if (!stats) {
         return;

@@ -20,7 +20,9 @@ struct dp_ctx {
     struct dp_omit omit;        /* What is left out. */
 };
 
-DP_INLINE const struct dp_omit *dp_omitted(const struct dp_ctx *ctx) { return &ctx->omit; }
+DP_INLINE int dp_omits(const struct dp_ctx *ctx, __u32 first, __u32 last) { return dp_omit_has(&ctx->omit, first, last); }
+DP_INLINE __u32 dp_omitted_words(const struct dp_ctx *ctx) { return ctx->omit.words; }
+DP_INLINE __u32 dp_omitted_ops(const struct dp_ctx *ctx) { return ctx->omit.ops; }
 
 DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->end - ctx->data; }
 
@@ -54,6 +56,14 @@ DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n)
     }
     ctx->end -= n;
     return 0;
+}
+
+/* What struct dp_head says, which does not change while a program runs. */
+DP_INLINE __u32 dp_cache_last(const struct dp_ctx *ctx) { return ctx->tables->head->cache_last; }
+DP_INLINE __u32 dp_n_flows(const struct dp_ctx *ctx) { return ctx->tables->head->n_flows; }
+DP_INLINE __u32 dp_shared_shards(const struct dp_ctx *ctx)
+{
+    return ctx->tables->head->shared_shards ? ctx->tables->head->shards : 0;
 }
 
 /* Elements of the shared tables, NULL if there is no such element. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The layout of the tables that the datapath and userspace share: arrays in memory, each a BPF_MAP_TYPE_ARRAY with
- * BPF_F_MMAPABLE.
+/* The layout of the tables that the datapath and userspace share: arrays in memory, each the only value of a
+ * BPF_MAP_TYPE_ARRAY with BPF_F_MMAPABLE, whose address is part of the instructions: nothing is looked up.
  *
  *            written by           read by    lifetime of an entry               full
  *   head     userspace            BPF        the datapath's                     -
@@ -26,7 +26,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 5
+#define DP_TABLE_VERSION 6
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -189,20 +189,22 @@ _Static_assert(sizeof(struct dp_head) == 536, "head layout");
 #define DP_MASKS_FIRST(NOW) ((NOW) >> 16 & DP_MAX_MASKS)        /* 0 or DP_MAX_MASKS. */
 #define DP_MASKS_N(NOW) ((NOW) & 0xffff)
 
-/* X(name of array, type of element).  The first two have a fixed size: in BPF they are global variables, whose
- * addresses are part of the instructions, the others maps that are looked up. */
+/* X(name of array, type of element) */
 #define DP_TABLES(X)            \
     X(head, struct dp_head)     \
     X(masks, struct dp_mask)    \
-    DP_SIZED_TABLES(X)
-
-#define DP_SIZED_TABLES(X)      \
     X(flows, struct dp_flow)    \
     X(stats, struct dp_stats)   \
     X(buckets, struct dp_bucket)\
     X(cache, struct dp_cache)   \
     X(ops, struct dp_op)        \
     X(meters, struct dp_meter)
+
+/* Another where elements have other sizes: a program finds them by its own. */
+#define DP_TABLE_LAYOUT                                                                                         \
+    ((__u32) (((sizeof(struct dp_head) * 1021 + sizeof(struct dp_mask)) * 1021 + sizeof(struct dp_flow)) * 1021  \
+              + sizeof(struct dp_stats) + sizeof(struct dp_bucket) + sizeof(struct dp_cache)                    \
+              + sizeof(struct dp_op) + sizeof(struct dp_meter) + DP_MAX_MASKS))
 
 /* The arrays as userspace has them. */
 struct dp_tables {

@@ -16,50 +16,64 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "bpf/maps.h"
-#include "dp/table.h"
-#include "dp/omit.h"
+#include "core/memory.h"
+
+/* After the types of the maps. */
 #include "bpf/xdp.skel.h"
 #include "tests/bpf/sandbox.h"
 
 #define LOOPBACK 1u         /* Index of the loopback device, which is the same in each namespace. */
 #define SLOT 1u
+#define N_PORTS 4
+
+/* The program without flow tables, over its maps. */
+struct program {
+    struct oxdp_memory memory;
+    struct xdp_bpf *skel;
+    void *image;
+};
 
 static int start(void **state)
 {
-    struct xdp_bpf *skel = xdp_bpf__open();
+    const struct oxdp_table_config config = oxdp_table_config(1, libbpf_num_possible_cpus());
+    struct program *p = calloc(1, sizeof *p);
+    struct xdp_bpf *skel;
 
-    assert_non_null(skel);
-    skel->rodata_settings->settings.ports_mask = 3;
-    bpf_map__set_max_entries(skel->maps.ports, 4);
+    assert_non_null(p);
+    p->skel = skel = calloc(1, sizeof *p->skel);
+    assert_int_equal(oxdp_memory_create(&config, N_PORTS, libbpf_num_possible_cpus(), &p->memory), 0);
+    p->memory.constants.omit.parts = DP_PART_TABLES;
+    assert_int_equal(xdp_bpf__create_skeleton(skel), 0);
+    p->image = oxdp_constants_put(&p->memory.constants, skel->skeleton->data, skel->skeleton->data_sz);
+    skel->skeleton->data = p->image;
+    assert_int_equal(bpf_object__open_skeleton(skel->skeleton, NULL), 0);
     bpf_map__set_max_entries(skel->maps.counters, 2);
     assert_int_equal(xdp_bpf__load(skel), 0);
-    *state = skel;
+    *state = p;
     return 0;
 }
 
 static int stop(void **state)
 {
-    xdp_bpf__destroy(*state);
+    struct program *p = *state;
+
+    xdp_bpf__destroy(p->skel);
+    oxdp_memory_destroy(&p->memory);
+    free(p->image);
+    free(p);
     return 0;
 }
 
-/* Writes a port with one queue for the loopback device into entry 'entry' of 'ports', or into
- * 'ports_overflow'. */
-static void set_port(struct xdp_bpf *skel, const struct bpf_map *map, uint32_t key)
-{
-    struct bpf_port port = {
-        .ifindex = LOOPBACK,
-        .port_no = 7,
-        .n_queues = 1,
-        .counter_slot = SLOT,
-    };
-
-    assert_int_equal(bpf_map_update_elem(bpf_map__fd(map), &key, &port, BPF_ANY), 0);
-}
+/* A port with one queue for the loopback device. */
+static const struct bpf_port loopback = {
+    .ifindex = LOOPBACK,
+    .port_no = 7,
+    .n_queues = 1,
+    .counter_slot = SLOT,
+};
 
 /* The verdict for a frame with 'metadata' bytes before it; or -1 if the kernel does not make such a frame. */
-static int run(struct xdp_bpf *skel, uint32_t metadata)
+static int run(const struct program *p, uint32_t metadata)
 {
     uint8_t in[512] = { 0 };
     struct xdp_md ctx = {
@@ -71,16 +85,16 @@ static int run(struct xdp_bpf *skel, uint32_t metadata)
                 .data_in = in, .data_size_in = metadata + 64, .ctx_in = &ctx, .ctx_size_in = sizeof ctx,
                 .repeat = 1);
 
-    return bpf_prog_test_run_opts(bpf_program__fd(skel->progs.oxdp_xdp), &opts) ? -1 : (int) opts.retval;
+    return bpf_prog_test_run_opts(bpf_program__fd(p->skel->progs.oxdp_xdp), &opts) ? -1 : (int) opts.retval;
 }
 
-static uint64_t count(struct xdp_bpf *skel, uint32_t slot, enum dp_counter counter)
+static uint64_t count(const struct program *p, uint32_t slot, enum dp_counter counter)
 {
     int n_cpus = libbpf_num_possible_cpus();
     struct bpf_counters *per_cpu = calloc(n_cpus, sizeof *per_cpu);
     uint64_t sum = 0;
 
-    assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(skel->maps.counters), &slot, per_cpu), 0);
+    assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.counters), &slot, per_cpu), 0);
     for (int cpu = 0; cpu < n_cpus; cpu++) {
         sum += per_cpu[cpu].n[counter];
     }
@@ -94,28 +108,29 @@ static void test_unknown_port(void **state)
     assert_int_equal(count(*state, BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT), 1);
 }
 
-/* Found in the array, and in the hash map when another device has the array's entry. */
+/* Found in the table, and in the hash map when another device has the entry there. */
 static void test_no_socket(void **state)
 {
-    struct xdp_bpf *skel = *state;
+    struct program *p = *state;
+    uint32_t key = LOOPBACK;
 
-    set_port(skel, skel->maps.ports_overflow, LOOPBACK);
-    assert_int_equal(run(skel, 0), XDP_DROP);
-    assert_int_equal(count(skel, SLOT, DP_COUNTER_NO_SOCKET), 1);
-    set_port(skel, skel->maps.ports, LOOPBACK & 3);
-    assert_int_equal(run(skel, 0), XDP_DROP);
-    assert_int_equal(count(skel, SLOT, DP_COUNTER_NO_SOCKET), 2);
-    assert_int_equal(count(skel, BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT), 0);
+    assert_int_equal(bpf_map_update_elem(bpf_map__fd(p->skel->maps.ports_overflow), &key, &loopback, BPF_ANY), 0);
+    assert_int_equal(run(p, 0), XDP_DROP);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_NO_SOCKET), 1);
+    oxdp_memory_ports(&p->memory)[LOOPBACK % N_PORTS] = loopback;
+    assert_int_equal(run(p, 0), XDP_DROP);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_NO_SOCKET), 2);
+    assert_int_equal(count(p, BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT), 0);
 }
 
 /* Metadata that another program left takes the room that the record needs. */
 static void test_no_headroom(void **state)
 {
-    struct xdp_bpf *skel = *state;
+    struct program *p = *state;
 
-    set_port(skel, skel->maps.ports, LOOPBACK & 3);
+    oxdp_memory_ports(&p->memory)[LOOPBACK % N_PORTS] = loopback;
 
-    int verdict = run(skel, 216);
+    int verdict = run(p, 216);
 
     if (verdict < 0) {
         print_message("skipped: this kernel makes no frame with 216 bytes of metadata (%s)\n",
@@ -123,7 +138,7 @@ static void test_no_headroom(void **state)
         skip();
     }
     assert_int_equal(verdict, XDP_DROP);
-    assert_int_equal(count(skel, SLOT, DP_COUNTER_NO_HEADROOM), 1);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_NO_HEADROOM), 1);
 }
 
 int main(void)

@@ -17,7 +17,11 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "bpf/maps.h"
+#include "core/memory.h"
+
+#define N_FLOWS 200000
+#define N_PORTS 8192
+#define N_CPUS 64
 
 #define MARGIN(N) ((N) + (N) / 20)
 
@@ -31,7 +35,7 @@ struct cost {
 static char verifier_log[1 << 20];
 
 static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines);
-static void switch_on(struct bpf_object *);
+static struct bpf_object *open_object(const char *file, void **ret_image);
 static int measure(const struct bpf_program *, struct cost *);
 static bool find_line(const char *budget, const char *kernel, const char *object, const char *program,
                       struct cost *);
@@ -64,7 +68,8 @@ int main(int argc, char **argv)
 
 static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines)
 {
-    struct bpf_object *object = bpf_object__open_file(file, NULL);
+    void *image, *image_of_one;
+    struct bpf_object *object = open_object(file, &image);
     char path[4096];
     struct bpf_program *program;
     int failed = 0;
@@ -82,13 +87,12 @@ static int check_object(const char *budget, const char *kernel, const char *file
         const char *object_name = basename(path);
 
         /* Each program alone: the log is its own. */
-        struct bpf_object *one = bpf_object__open_file(file, NULL);
+        struct bpf_object *one = open_object(file, &image_of_one);
         struct bpf_program *other;
 
         bpf_object__for_each_program(other, one) {
             bpf_program__set_autoload(other, !strcmp(bpf_program__name(other), name));
         }
-        switch_on(one);
         other = bpf_object__find_program_by_name(one, name);
         verifier_log[0] = '\0';
         bpf_program__set_log_level(other, 4);
@@ -107,20 +111,36 @@ static int check_object(const char *budget, const char *kernel, const char *file
             failed |= compare(name, "bytes of stack", now.stack, allowed.stack);
         }
         bpf_object__close(one);
+        free(image_of_one);
     }
     bpf_object__close(object);
+    free(image);
     return failed;
 }
 
-/* Sets the read-only data without which the verifier would remove what it guards.  Not every object has it. */
-static void switch_on(struct bpf_object *object)
+/* Opens the object, complete, over tables of the default sizes; the copy of its image is to be freed after loading. */
+static struct bpf_object *open_object(const char *file, void **ret_image)
 {
-    const struct bpf_settings settings = { .fast_path = true };
-    struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata.settings");
+    static struct oxdp_memory memory;
+    const struct oxdp_table_config config = oxdp_table_config(N_FLOWS, N_CPUS);
+    uint8_t *image = NULL;
+    size_t size = 0;
+    FILE *stream;
 
-    if (map) {
-        bpf_map__set_initial_value(map, &settings, sizeof settings);
+    if (!memory.table[0] && oxdp_memory_create(&config, N_PORTS, N_CPUS, &memory)) {
+        return NULL;
     }
+    stream = fopen(file, "r");
+    while (stream && !feof(stream)) {
+        image = realloc(image, size + (1 << 16));
+        size += fread(image + size, 1, 1 << 16, stream);
+    }
+    if (stream) {
+        fclose(stream);
+    }
+    *ret_image = image ? oxdp_constants_put(&memory.constants, image, size) : NULL;
+    free(image);
+    return *ret_image ? bpf_object__open_mem(*ret_image, size, NULL) : NULL;
 }
 
 /* Reads the verifier's last words: "stack depth 96+0+408" (one number for each function), "processed N

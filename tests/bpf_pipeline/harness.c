@@ -13,35 +13,25 @@ struct dp_omit harness_omit;
 
 static char verifier_log[1 << 16];
 
-/* Two tables are global variables, whose maps are named after their sections. */
-static struct bpf_map *find_map(const struct bpf_object *object, const char *name)
+/* Opens the object with constants for the tables of 'h', whose copy of the image is to be freed after loading. */
+static struct bpf_object *open_object(const char *file, struct harness *h, void **ret_image)
 {
-    char data[64];
-    struct bpf_map *map;
+    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "pipeline");
+    uint8_t *image = NULL;
+    size_t size = 0;
+    FILE *stream = fopen(file, "r");
 
-    snprintf(data, sizeof data, ".data.%s", name);
-    map = bpf_object__find_map_by_name(object, data);
-    return map ? map : bpf_object__find_map_by_name(object, name);
-}
-
-static size_t map_bytes(const struct bpf_map *map)
-{
-    size_t value_size = (bpf_map__value_size(map) + 7) & ~7u;
-
-    return (value_size * bpf_map__max_entries(map) + 4095) & ~(size_t) 4095;
-}
-
-/* Adds 'harness_omit' to what the object leaves out by itself. */
-static void omit(struct bpf_map *map)
-{
-    struct dp_omit omitted;
-    size_t size;
-
-    memcpy(&omitted, bpf_map__initial_value(map, &size), sizeof omitted);
-    omitted.parts |= harness_omit.parts;
-    omitted.words |= harness_omit.words;
-    omitted.ops |= harness_omit.ops;
-    bpf_map__set_initial_value(map, &omitted, sizeof omitted);
+    while (stream && !feof(stream)) {
+        image = realloc(image, size + (1 << 16));
+        size += fread(image + size, 1, 1 << 16, stream);
+    }
+    if (stream) {
+        fclose(stream);
+    }
+    h->memory.constants.omit = harness_omit;
+    *ret_image = image ? oxdp_constants_put(&h->memory.constants, image, size) : NULL;
+    free(image);
+    return *ret_image ? bpf_object__open_mem(*ret_image, size, &opts) : NULL;
 }
 
 void harness_no_grace(void *aux)
@@ -53,22 +43,23 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
 {
     struct dp_tables tables;
     struct bpf_program *program;
+    void *image;
     int error;
 
     memset(h, 0, sizeof *h);
-    h->object = bpf_object__open_file(object_file, NULL);
+    error = oxdp_memory_create(config, 1, libbpf_num_possible_cpus(), &h->memory);
+    if (error) {
+        return error;
+    }
+    h->object = open_object(object_file, h, &image);
     if (!h->object) {
         return -errno;
     }
-    oxdp_table_sizes(config, &tables);
-#define X(NAME, TYPE) bpf_map__set_max_entries(find_map(h->object, "dp_" #NAME), tables.n_##NAME);
-    DP_SIZED_TABLES(X)
-#undef X
-    omit(bpf_object__find_map_by_name(h->object, ".rodata.omit"));
     program = bpf_object__find_program_by_name(h->object, "pipeline");
     bpf_program__set_log_level(program, 4);
     bpf_program__set_log_buf(program, verifier_log, sizeof verifier_log);
     error = bpf_object__load(h->object);
+    free(image);
     if (error) {
         fprintf(stderr, "%s\n", verifier_log);
         bpf_object__close(h->object);
@@ -85,28 +76,15 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     if (h->n_verdicts == MAP_FAILED) {
         return -errno;
     }
-#define X(NAME, TYPE)                                                                                   \
-    {                                                                                                   \
-        struct bpf_map *map = find_map(h->object, "dp_" #NAME);                     \
-        tables.NAME = mmap(NULL, map_bytes(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0); \
-        if (tables.NAME == MAP_FAILED) {                                                                \
-            return -errno;                                                                              \
-        }                                                                                               \
-    }
-    DP_TABLES(X)
-#undef X
+    tables = oxdp_memory_tables(&h->memory);
     return oxdp_table_create(config, &tables, callbacks, &h->table);
 }
 
 void harness_close(struct harness *h)
 {
-    struct dp_tables *tables = oxdp_table_memory(h->table);
-
-#define X(NAME, TYPE) munmap(tables->NAME, map_bytes(find_map(h->object, "dp_" #NAME)));
-    DP_TABLES(X)
-#undef X
     munmap((void *) h->n_verdicts, 4096);
     oxdp_table_destroy(h->table);
+    oxdp_memory_destroy(&h->memory);
     bpf_object__close(h->object);
 }
 
@@ -128,6 +106,6 @@ uint32_t harness_last_port(const struct harness *h)
     uint32_t key = 0;
     uint32_t port = 0;
 
-    bpf_map_lookup_elem(bpf_map__fd(find_map(h->object, "last_port")), &key, &port);
+    bpf_map_lookup_elem(bpf_map__fd(bpf_object__find_map_by_name(h->object, ".data.last_port")), &key, &port);
     return port;
 }

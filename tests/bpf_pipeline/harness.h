@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "core/memory.h"
 #include "core/table.h"
 #include "dp/omit.h"
 
@@ -12,7 +13,8 @@ struct bpf_object;
 
 struct harness {
     struct bpf_object *object;
-    struct oxdp_table *table;
+    struct oxdp_memory memory;
+    struct oxdp_table *table;       /* In it. */
     int pipeline_fd;
     int empty_fd;
     const uint64_t *n_verdicts; /* How often the program's runs ended so, by enum dp_verdict. */

@@ -26,7 +26,7 @@ int empty(struct xdp_md *ctx)
 SEC("xdp")
 int pipeline(struct xdp_md *ctx)
 {
-    struct dp_run *run = run_here();
+    struct dp_run *run = run_here(ctx);
 
     if (!run) {
         return XDP_ABORTED;
@@ -38,7 +38,7 @@ int pipeline(struct xdp_md *ctx)
     n_verdicts[v]++;
     if (v == DP_VERDICT_OUTPUT || v == DP_VERDICT_GROUP) {
         last_port = run->port;
-        if (!(dp_omitted(ctx)->parts & DP_PART_OPS) && run->frame.cut) {
+        if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
             dp_cut_tail(ctx, run->frame.cut);
         }
         return XDP_TX;

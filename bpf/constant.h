@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Constants that are known when a program is loaded: sizes, where tables are, what it leaves out.  They stand in its
+ * instructions, where they cost nothing; read-only data would cost a load at each use, and what the verifier removes
+ * behind it would leave the load.  The compiler sees marks, which core/constant.h exchanges in the object:
+ *
+ *   mark                    in                              becomes
+ *   BPF_MARK_OMITS()        "if 0 == mark goto"             "if 0 == 0 goto", where it is left out
+ *   BPF_MARK_NUMBER + n     any immediate operand           the number
+ *   BPF_MARK_TABLE + t      the load of a 64-bit constant   the address of the table, a map's only value
+ *
+ * The verifier knows all three, so that it checks indexes against the sizes, and removes what is left out with the jumps.
+ * A program whose marks were not exchanged is refused by it. */
+#ifndef BPF_CONSTANT_H
+#define BPF_CONSTANT_H 1
+
+#include "bpf/maps.h"
+#include "dp/table.h"
+
+/* X(name, type of element) of the tables of dp/table.h, and the others that programs find so. */
+#define BPF_TABLES(X)               \
+    DP_TABLES(X)                    \
+    X(runs, struct bpf_run_room)    \
+    X(ports, struct bpf_port)
+
+enum bpf_table {
+#define X(NAME, TYPE) BPF_TABLE_##NAME,
+    BPF_TABLES(X)
+#undef X
+    BPF_N_TABLES
+};
+
+enum bpf_number {
+#define X(NAME, TYPE) BPF_LAST_##NAME,          /* Last index, which is less than 2^31. */
+    BPF_TABLES(X)
+#undef X
+    BPF_NUMBER_SHARED_SHARDS,                   /* Shards of statistics if CPUs share them, else 0. */
+    BPF_NUMBER_OMITTED_WORDS,                   /* Of struct dp_omit. */
+    BPF_NUMBER_OMITTED_OPS,
+    BPF_N_NUMBERS
+};
+
+#define BPF_MARK_OMITS(FIRST, LAST) (0x6f780000 | (FIRST) << 8 | (LAST))
+#define BPF_MARK_NUMBER 0x6f790000
+#define BPF_MARK_TABLE 0x6f7a0000
+#define BPF_MARK_KIND(MARK) ((MARK) & 0xffff0000)
+
+#endif /* bpf/constant.h */
