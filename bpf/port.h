@@ -37,9 +37,8 @@ static __always_inline const struct bpf_port *port_lookup(struct dp_ctx *ctx, __
 static __always_inline void run_off(struct dp_run *run)
 {
     run->reason = DP_REASON_NO_PROGRAM;
-    run->passes = 0;
+    run->beyond = 0;
     run->flow = DP_NO_FLOW;
-    run->walked.masks = 0;
 }
 
 /* 'run' is complete if run->passes is not 0, else only 'reason', 'flow' and 'generation' mean something. */
@@ -83,10 +82,8 @@ static __always_inline void count_run(__u32 slot, enum dp_counter counter, const
     if (c) {
         c->n[counter]++;
         c->n[DP_COUNTER_RX_BYTES] += length;
-        if (run->passes) {
+        if (run->beyond) {
             c->n[DP_COUNTER_RECIRCULATED] += run->passes < DP_MAX_PASSES ? run->passes : DP_MAX_PASSES - 1;
-        }
-        if (run->walked.masks) {
             c->n[DP_COUNTER_MASK_HIT] += run->walked.hits;
             c->n[DP_COUNTER_MASKS_WALKED] += run->walked.masks;
         }

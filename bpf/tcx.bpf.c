@@ -55,7 +55,7 @@ struct {
 } upcall_sockets SEC(".maps");
 
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                  __u32 length);
+                                  __u32 to, __u32 length);
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
 
@@ -74,6 +74,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     const struct bpf_port *port = port_lookup(ctx, ctx->ifindex);
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
     struct dp_run *run = run_here(ctx);
+    __u32 to = 0;
 
     if (!port || !run) {
         return TCX_NEXT;
@@ -92,14 +93,14 @@ int oxdp_tcx(struct __sk_buff *ctx)
     ctx->DP_LOST = 0;
     run->frame.local_stack = 0;
 
-    enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, run);
+    enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, run, &to);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
         count_lost(port->counter_slot, ctx->DP_LOST);
     }
     switch (verdict) {
     case DP_VERDICT_OUTPUT:
-        return output(ctx, port, run, length);
+        return output(ctx, port, run, to, length);
     case DP_VERDICT_DROP:
         count_run(port->counter_slot, counter_of_drop(run), run, length);
         return TC_ACT_SHOT;
@@ -109,9 +110,9 @@ int oxdp_tcx(struct __sk_buff *ctx)
 }
 
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                  __u32 length)
+                                  __u32 to, __u32 length)
 {
-    __u32 ifindex = dp_output_of(run->port);
+    __u32 ifindex = dp_output_of(to);
 
     if (!ifindex) {
         count_run(port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);

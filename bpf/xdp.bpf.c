@@ -38,9 +38,9 @@ struct {
 } groups SEC(".maps");
 
 static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                  __u32 length);
+                                  __u32 to, __u32 length);
 static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                        __u32 length);
+                                        __u32 index, __u32 length);
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
 
@@ -50,6 +50,7 @@ static __always_inline int datapath(struct xdp_md *ctx)
     const struct bpf_port *port = port_lookup(ctx, ctx->ingress_ifindex);
     __u32 length = ctx->data_end - ctx->data;
     struct dp_run *run = run_here(ctx);
+    __u32 to = 0;
 
     if (!port || !run) {
         count(BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
@@ -60,11 +61,11 @@ static __always_inline int datapath(struct xdp_md *ctx)
         return hand_up(ctx, port, run, length);
     }
     run->frame.local_stack = port->local_stack;
-    switch (dp_pipeline(ctx, port->port_no, run)) {
+    switch (dp_pipeline(ctx, port->port_no, run, &to)) {
     case DP_VERDICT_OUTPUT:
-        return output(ctx, port, run, length);
+        return output(ctx, port, run, to, length);
     case DP_VERDICT_GROUP:
-        return output_group(ctx, port, run, length);
+        return output_group(ctx, port, run, to, length);
     case DP_VERDICT_DROP:
         count_run(port->counter_slot, counter_of_drop(run), run, length);
         return XDP_DROP;
@@ -85,13 +86,13 @@ int oxdp_xdp(struct xdp_md *ctx)
 #endif
 
 static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                  __u32 length)
+                                  __u32 to, __u32 length)
 {
     if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
         dp_cut_tail(ctx, run->frame.cut);
     }
 
-    int verdict = bpf_redirect_map(&outputs, run->port, XDP_DROP);
+    int verdict = bpf_redirect_map(&outputs, to, XDP_DROP);
 
     count_run(port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
               length);
@@ -100,9 +101,8 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 
 /* The kernel copies the frame for each port but the last, and skips those that do not take it. */
 static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                        __u32 length)
+                                        __u32 index, __u32 length)
 {
-    __u32 index = run->port;
     void *group = DP_OMITS_OP(ctx, DP_OP_GROUP) ? 0 : bpf_map_lookup_elem(&groups, &index);
     int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 

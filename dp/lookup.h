@@ -21,8 +21,8 @@ DP_STAGE __u64 dp_lookup_masks(struct dp_ctx *ctx, union dp_key *key, struct dp_
 
 /* What lookups cost beyond the signature cache. */
 struct dp_walked {
-    __u32 masks;
-    __u32 hits;
+    __u16 masks;
+    __u16 hits;
 };
 
 /* Returns a flow that matches '*key' and its index, or NULL and DP_NO_FLOW.  Adds to '*walked' if masks were

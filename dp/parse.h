@@ -30,8 +30,8 @@ enum dp_parse_result {
  *   has      DP_HAS_* so far
  */
 DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit);
-DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link, __u32 l3,
-                           __u32 has);
+DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link,
+                           const __u8 *ip, __u32 l3, __u32 has);
 DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link, __u32 l3,
                            __u32 has);
 DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link, __u32 l3,
@@ -66,7 +66,7 @@ DP_INLINE int dp_parse_vlan(struct dp_ctx *ctx, __u32 ofs, __u32 *vlan, dp_be16 
  * an enum dp_parse_result. */
 DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {
-    const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
+    const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN + DP_IP4_LEN);   /* Shorter frames are rare. */
 
     dp_store64(&frame->len, DP_BYTES(0, 4, dp_len(ctx)));       /* And nothing to cut. */
     if (!DP_OMITS_WARM(ctx)) {
@@ -79,8 +79,8 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
             key->w[i] = 0;
         }
     }
-    if (!eth) {
-        return DP_PARSE_BEYOND;
+    if (DP_UNLIKELY(!eth)) {
+        return dp_parse_other(ctx, frame, key, vlan_limit);
     }
     if (!DP_OMITS_WORDS(ctx, 4, 6)) {
         key->w[4] = dp_load64(eth);
@@ -93,7 +93,7 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
         return vlan_limit ? dp_parse_other(ctx, frame, key, vlan_limit) : DP_PARSE_BEYOND;
     }
     if (DP_LIKELY(DP_BE16_IS(eth_type, DP_ETH_IP4)) && !DP_OMITS(ctx, DP_PART(IP4))) {
-        return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
+        return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, 0), eth + DP_ETH_LEN, DP_ETH_LEN, 0);
     }
     if (DP_BE16_IS(eth_type, DP_ETH_IP6) && !DP_OMITS(ctx, DP_PART(IP6))) {
         return dp_parse_ip6(ctx, frame, key, DP_LINK(eth_type, 0), DP_ETH_LEN, 0);
@@ -102,13 +102,14 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
         __u32 vlan;
 
         if (dp_parse_vlan(ctx, 12, &vlan, &eth_type) && DP_BE16_IS(eth_type, DP_ETH_IP4)) {
-            return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, vlan), DP_ETH_LEN + DP_VLAN_LEN, DP_HAS_VLAN);
+            return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, vlan), dp_at(ctx, DP_ETH_LEN + DP_VLAN_LEN, DP_IP4_LEN),
+                                DP_ETH_LEN + DP_VLAN_LEN, DP_HAS_VLAN);
         }
     }
     return dp_parse_other(ctx, frame, key, vlan_limit);
 }
 
-/* Everything but untagged IP.  A tag beside the frame is the first of those that 'vlan_limit' allows. */
+/* Everything but untagged IP, and frames that are too short for it.  A tag beside the frame is the first of those that 'vlan_limit' allows. */
 DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
@@ -157,10 +158,11 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
 
     __u64 link = DP_LINK(eth_type, vlan);
 
+    key->w[4] = dp_load64(eth);
     key->w[5] = DP_BYTES(0, 4, eth_tail) | DP_BYTES(4, 4, vlan2);
     switch (dp_ntohs(eth_type)) {
     case DP_ETH_IP4:
-        return DP_OMITS(ctx, DP_PART(IP4)) ? DP_PARSE_OMITTED : dp_parse_ip4(ctx, frame, key, link, l3, has);
+        return DP_OMITS(ctx, DP_PART(IP4)) ? DP_PARSE_OMITTED : dp_parse_ip4(ctx, frame, key, link, dp_at(ctx, l3, DP_IP4_LEN), l3, has);
     case DP_ETH_IP6:
         return DP_OMITS(ctx, DP_PART(IP6)) ? DP_PARSE_OMITTED : dp_parse_ip6(ctx, frame, key, link, l3, has);
     case DP_ETH_ARP:
@@ -227,12 +229,10 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     return DP_PARSED;
 }
 
-/* RFC 791.  An invalid header leaves all IP fields 0. */
-DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link, __u32 l3,
-                           __u32 has)
+/* RFC 791.  'ip' is at 'l3', NULL if no whole header is there.  An invalid one leaves all IP fields 0. */
+DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link,
+                           const __u8 *ip, __u32 l3, __u32 has)
 {
-    const __u8 *ip = dp_at(ctx, l3, DP_IP4_LEN);
-
     if (DP_LIKELY(ip)) {
         __u32 size = dp_len(ctx) - l3;
         __u32 header_len = (ip[0] & 0xf) * 4;

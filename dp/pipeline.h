@@ -4,10 +4,11 @@
  * A hook includes its seam and this file, and does what the verdict says:
  *
  *     struct dp_run run;
+ *     __u32 to;
  *
- *     switch (dp_pipeline(ctx, port_no, &run)) {
- *     case DP_VERDICT_OUTPUT: send to run.port (after dp_cut_tail(ctx, run.frame.cut));
- *     case DP_VERDICT_GROUP:  send to all ports of group run.port;
+ *     switch (dp_pipeline(ctx, port_no, &run, &to)) {
+ *     case DP_VERDICT_OUTPUT: send to port 'to' (after dp_cut_tail(ctx, run.frame.cut));
+ *     case DP_VERDICT_GROUP:  send to all ports of group 'to';
  *     case DP_VERDICT_DROP:   drop;
  *     case DP_VERDICT_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
  *     case DP_VERDICT_UP:     hand over, with run.reason, run.flow, run.generation and run.key's metadata;
@@ -34,30 +35,36 @@ enum dp_verdict {
 struct dp_run {
     union dp_key key;           /* Of the last pass. */
     struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
-    __u32 port;                 /* DP_VERDICT_OUTPUT: datapath port.  DP_VERDICT_GROUP: group. */
     __u32 flow;                 /* DP_VERDICT_UP: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
     __u32 reason;               /* DP_VERDICT_UP: enum dp_reason.  DP_VERDICT_DROP: DP_REASON_NONE if a meter did. */
-    __u32 passes;               /* Flows executed before that: the frame may have changed if not 0. */
-    struct dp_walked walked;    /* Of all passes. */
+    union {
+        struct {
+            __u32 passes;       /* Flows executed before the verdict: the frame may have changed if not 0. */
+            struct dp_walked walked;    /* Of all passes. */
+        };
+        __u64 beyond;           /* 0: it was one hit in the signature cache. */
+    };
 };
 
-DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run);
-DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
-DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
-DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 len);
+/* A pass's enum dp_fate and its 'arg', as a stage returns them. */
+#define DP_FATED(FATE, ARG) ((__u64) (ARG) << 32 | (__u32) (FATE))
 
-/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
-DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
+DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, __u32 *ret_arg);
+DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
+DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
+DP_INLINE int dp_hand_over(struct dp_run *run, __u32 flow, __u32 generation, __u32 reason);
+DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 len);
+
+/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables.  '*ret_to' is set with
+ * DP_VERDICT_OUTPUT and DP_VERDICT_GROUP. */
+DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run, __u32 *ret_to)
 {
     run->key.w[0] = DP_BYTES(0, 4, in_port);
     dp_clear_metadata(ctx, &run->key);
-    run->port = 0;
-    run->walked.masks = 0;
-    run->walked.hits = 0;
-    run->passes = 0;
+    run->beyond = 0;
 
-    int fate = dp_pass(ctx, run);
+    int fate = dp_pass(ctx, run, ret_to);
 
     if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
         return DP_VERDICT_OUTPUT;
@@ -70,8 +77,12 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
         if (DP_OMITS(ctx, DP_PART(RECIRC))) {
             break;
         }
-        fate = dp_pass_again(ctx, run);
+
+        __u64 fated = dp_pass_again(ctx, run);
+
         run->passes = pass;
+        fate = (__u32) fated;
+        *ret_to = fated >> 32;
     }
     switch (fate) {
     case DP_FATE_OUTPUT:
@@ -84,10 +95,8 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     case DP_FATE_SKB:           /* The frame is not as it came: tcx would begin anew. */
         return DP_VERDICT_UP;
     }
-    run->reason = DP_REASON_ENGINE;
     run->passes = DP_MAX_PASSES;
-    run->flow = DP_NO_FLOW;
-    run->generation = 0;
+    dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_ENGINE);
     return DP_VERDICT_UP;
 }
 
@@ -111,22 +120,23 @@ DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
 }
 
 /* dp_pass() as a stage, for all but the first. */
-DP_STAGE int dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
+DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
 {
-    return run ? dp_pass(ctx, run) : DP_FATE_DROP;
+    __u32 arg = 0;
+    int fate = run ? dp_pass(ctx, run, &arg) : DP_FATE_DROP;
+
+    return DP_FATED(fate, arg);
 }
 
-/* One lookup and what follows from it.  Returns an enum dp_fate; for DP_FATE_ENGINE and DP_FATE_SKB nothing was written in this
- * pass. */
-DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
+/* One lookup and what follows from it.  Returns an enum dp_fate, with its 'arg'; for DP_FATE_ENGINE and DP_FATE_SKB nothing
+ * was written in this pass. */
+DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, __u32 *ret_arg)
 {
     const struct dp_head *head = dp_head_at(ctx, 0);
+    __u32 index;
 
-    run->flow = DP_NO_FLOW;
-    run->generation = 0;
-    run->reason = DP_REASON_PARSE;
     if (!head) {
-        return DP_FATE_ENGINE;
+        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_PARSE);
     }
 
     int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
@@ -136,64 +146,71 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run)
         parsed = dp_missed(ctx) ? DP_PARSE_BEYOND : parsed;
     }
     if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
-        run->reason = DP_REASON_MISS;   /* No flow is about this protocol: that is why it is omitted. */
-        return DP_FATE_ENGINE;
+        /* No flow is about this protocol: that is why it is omitted. */
+        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_MISS);
     }
     if (parsed == DP_PARSE_UNFINISHED) {
-        run->reason = DP_REASON_CHECKSUM;
-        return DP_FATE_ENGINE;
+        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_CHECKSUM);
     }
     if (parsed != DP_PARSED) {
-        return DP_FATE_ENGINE;
+        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_PARSE);
     }
 
-    const struct dp_flow *flow = dp_lookup(ctx, head, &run->key, &run->flow, &run->walked);
+    const struct dp_flow *flow = dp_lookup(ctx, head, &run->key, &index, &run->walked);
 
     if (!flow) {
-        run->reason = DP_REASON_MISS;
-        return DP_FATE_ENGINE;
+        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_MISS);
     }
-    run->generation = flow->generation;
-    run->reason = DP_REASON_ENGINE;
 
+    __u32 generation = flow->generation;
     int fate = flow->fate;
-    __u32 arg = flow->arg;
 
+    *ret_arg = flow->arg;
     if (DP_TAKES_SKBS) {
         fate &= ~DP_FATE_SKB;
     }
     if (fate >= DP_FATE_ENGINE || (fate == DP_FATE_RECIRC && DP_OMITS(ctx, DP_PART(RECIRC)))
         || (fate == DP_FATE_GROUP && DP_OMITS_OP(ctx, DP_OP_GROUP))) {
+        dp_hand_over(run, index, generation, DP_REASON_ENGINE);
         return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
 
-    __u32 len = dp_len(ctx) + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
+    __u32 len = run->frame.len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
 
+    run->reason = DP_REASON_ENGINE;
     if (flow->n_ops) {
         if (DP_OMITS(ctx, DP_PART_OPS)) {
-            return DP_FATE_ENGINE;
+            return dp_hand_over(run, index, generation, DP_REASON_ENGINE);
         }
 
         int executed = dp_execute(ctx, &run->frame, &run->key, flow->ops, flow->n_ops);
 
         if (executed == DP_EXECUTE_BEYOND) {
-            return DP_FATE_ENGINE;
+            return dp_hand_over(run, index, generation, DP_REASON_ENGINE);
         }
         if (executed == DP_EXECUTE_DROP) {
             fate = DP_FATE_DROP;
             run->reason = DP_REASON_NONE;
         }
     }
-    dp_count(ctx, run, len);
+    dp_count(ctx, run, index, len);
     if (fate == DP_FATE_RECIRC) {
-        run->key.recirc_id = arg;
+        run->key.recirc_id = *ret_arg;
     }
-    run->port = arg;
     return fate;
 }
 
-/* Adds a packet of 'len' bytes to the statistics of run->flow. */
-DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 len)
+/* The engine is to know why it gets the frame, and which flow has matched. */
+DP_INLINE int dp_hand_over(struct dp_run *run, __u32 flow, __u32 generation, __u32 reason)
+{
+    run->flow = flow;
+    run->generation = generation;
+    run->reason = reason;
+    return DP_FATE_ENGINE;
+}
+
+/* Adds a packet of 'len' bytes to the statistics of flow 'flow'. */
+DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 len)
 {
     __u32 shard = dp_cpu(ctx);
     __u32 shared = dp_shared_shards(ctx);
@@ -202,7 +219,7 @@ DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 len)
         shard %= shared;
     }
 
-    struct dp_stats *stats = dp_stats_at(ctx, shard * dp_n_flows(ctx) + run->flow);
+    struct dp_stats *stats = dp_stats_at(ctx, shard * dp_n_flows(ctx) + flow);
 
     if (!stats) {
         return;

@@ -33,11 +33,12 @@ int pipeline(struct xdp_md *ctx)
     }
     run->frame.local_stack = 0;
 
-    enum dp_verdict v = dp_pipeline(ctx, in_port, run);
+    __u32 to = 0;
+    enum dp_verdict v = dp_pipeline(ctx, in_port, run, &to);
 
     n_verdicts[v]++;
     if (v == DP_VERDICT_OUTPUT || v == DP_VERDICT_GROUP) {
-        last_port = run->port;
+        last_port = to;
         if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
             dp_cut_tail(ctx, run->frame.cut);
         }

@@ -169,18 +169,19 @@ static void run_native(struct oxdp_table *table, const struct row *row)
     uint8_t buffer[HEADROOM + MAX_FRAME];
     struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + row->len,
                           .tables = oxdp_table_memory(table) };
-    struct dp_run run = { .port = 0 };
+    struct dp_run run = { .flow = 0 };
+    uint32_t to = 0;
     uint32_t flows[MAX_FLOWS];
 
     memcpy(ctx.data, row->frame, row->len);
     insert_flows(table, row, flows);
 
-    enum dp_verdict verdict = dp_pipeline(&ctx, IN_PORT, &run);
+    enum dp_verdict verdict = dp_pipeline(&ctx, IN_PORT, &run, &to);
 
     if (verdict == DP_VERDICT_OUTPUT) {
         dp_cut_tail(&ctx, run.frame.cut);
     }
-    report("native", verdict, run.port, ctx.data, ctx.end - ctx.data, table, flows, row);
+    report("native", verdict, to, ctx.data, ctx.end - ctx.data, table, flows, row);
 }
 
 static void run_kernel(const struct harness *kernel, const struct row *row)

@@ -125,13 +125,14 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
     uint8_t buffer[HEADROOM + MAX_FRAME], out[2048];
     struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
                           .tables = oxdp_table_memory(pair->native) };
-    struct dp_run run = { .port = 0 };
+    struct dp_run run = { .flow = 0 };
+    uint32_t to = 0;
     struct dp_stats stats[2];
     uint32_t out_len, ns;
 
     memcpy(ctx.data, frame, len);
 
-    enum dp_verdict verdict = dp_pipeline(&ctx, PARITY_IN_PORT, &run);
+    enum dp_verdict verdict = dp_pipeline(&ctx, PARITY_IN_PORT, &run, &to);
 
     if (verdict == DP_VERDICT_OUTPUT) {
         dp_cut_tail(&ctx, run.frame.cut);

@@ -139,6 +139,7 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
                           .omit = *omit };
     enum oxdp_table_full full;
     struct dp_run run;
+    uint32_t to = 0;
     uint32_t flow;
     bool done = true;
 
@@ -159,12 +160,12 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     ctx.tables = oxdp_table_memory(table);
     memset(outcome, 0, sizeof *outcome);
     outcome->port = UINT32_MAX;
-    switch (dp_pipeline(&ctx, PARITY_IN_PORT, &run)) {
+    switch (dp_pipeline(&ctx, PARITY_IN_PORT, &run, &to)) {
     case DP_VERDICT_OUTPUT:
         if (!(omit->parts & DP_PART_OPS)) {
             dp_cut_tail(&ctx, run.frame.cut);
         }
-        outcome->port = run.port;
+        outcome->port = to;
         break;
     case DP_VERDICT_GROUP:              /* All get the same; the last port is what run_theirs() remembers. */
         outcome->port = compiled->outputs[compiled->n_outputs - 1];
