@@ -116,6 +116,7 @@ static int make_tables(struct oxdp_progs *progs, uint32_t n_flows)
         progs->memory.constants.omit.parts = DP_PART_TABLES;
         return err;
     }
+    oxdp_grace(NULL);           /* What it needs is loaded now, not when the first flow is deleted. */
     tables = oxdp_memory_tables(&progs->memory);
     return oxdp_table_create(&config, &tables, &callbacks, &progs->table);
 }
