@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 static int find(const struct bpf_tc_hook *hook, bool *ret_ours);
 static bool is_other(const struct nlmsghdr *answer, void *search);
+static uint32_t program_of(const struct rtattr *options);
 
 int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
 {
@@ -102,14 +104,13 @@ bool oxdp_clsact_is_ours(uint32_t prog_id)
 
 struct search {
     uint32_t above;
-    bool has_ours;
     bool found;
     struct oxdp_clsact_filter *ret_filter;
 };
 
-bool oxdp_clsact_find_other(int ifindex, uint32_t priority, bool has_ours, struct oxdp_clsact_filter *ret_filter)
+bool oxdp_clsact_find_other(int ifindex, uint32_t priority, struct oxdp_clsact_filter *ret_filter)
 {
-    struct search search = { .above = priority, .has_ours = has_ours, .ret_filter = ret_filter };
+    struct search search = { .above = priority, .ret_filter = ret_filter };
     struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
     struct tcmsg tc = {
         .tcm_family = AF_UNSPEC,
@@ -126,20 +127,38 @@ static bool is_other(const struct nlmsghdr *answer, void *search_)
 {
     struct search *search = search_;
     const struct tcmsg *tc = NLMSG_DATA(answer);
-    uint32_t priority = TC_H_MAJ(tc->tcm_info) >> 16;
+    struct oxdp_clsact_filter filter = { .priority = TC_H_MAJ(tc->tcm_info) >> 16 };
     int len = TCA_PAYLOAD(answer);
+    uint32_t prog_id = 0;
 
-    if (answer->nlmsg_type != RTM_NEWTFILTER || priority <= search->above
-        || (search->has_ours && priority == OXDP_CLSACT_PRIORITY)) {
+    /* Before the filters of a priority comes one without a handle, which stands for all of them. */
+    if (answer->nlmsg_type != RTM_NEWTFILTER || !tc->tcm_handle || filter.priority <= search->above) {
+        return true;
+    }
+    for (const struct rtattr *attr = TCA_RTA(tc); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        if (attr->rta_type == TCA_KIND) {
+            snprintf(filter.kind, sizeof filter.kind, "%.*s", (int) RTA_PAYLOAD(attr), (const char *) RTA_DATA(attr));
+        } else if (attr->rta_type == TCA_OPTIONS && !strcmp(filter.kind, "bpf")) {
+            prog_id = program_of(attr);
+        }
+    }
+    /* Also one that a process before left. */
+    if (filter.priority == OXDP_CLSACT_PRIORITY && prog_id && oxdp_clsact_is_ours(prog_id)) {
         return true;
     }
     search->found = true;
-    *search->ret_filter = (struct oxdp_clsact_filter) { .priority = priority };
-    for (const struct rtattr *attr = TCA_RTA(tc); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
-        if (attr->rta_type == TCA_KIND) {
-            snprintf(search->ret_filter->kind, sizeof search->ret_filter->kind, "%.*s", (int) RTA_PAYLOAD(attr),
-                     (const char *) RTA_DATA(attr));
+    *search->ret_filter = filter;
+    return false;
+}
+
+static uint32_t program_of(const struct rtattr *options)
+{
+    int len = RTA_PAYLOAD(options);
+
+    for (const struct rtattr *attr = RTA_DATA(options); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        if (attr->rta_type == TCA_BPF_ID && RTA_PAYLOAD(attr) == sizeof(uint32_t)) {
+            return *(const uint32_t *) RTA_DATA(attr);
         }
     }
-    return false;
+    return 0;
 }

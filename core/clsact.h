@@ -28,9 +28,9 @@ struct oxdp_clsact_filter {
     char kind[16];
 };
 
-/* Finds the first filter of somebody else at ingress of 'ifindex' whose priority is above 'priority'; 'has_ours': that with
- * our number is ours.  False if there is none. */
-bool oxdp_clsact_find_other(int ifindex, uint32_t priority, bool has_ours, struct oxdp_clsact_filter *ret_filter);
+/* Finds the first filter of somebody else at ingress of 'ifindex' whose priority is above 'priority'.  False if
+ * there is none. */
+bool oxdp_clsact_find_other(int ifindex, uint32_t priority, struct oxdp_clsact_filter *ret_filter);
 
 /* Whether this is the program that ports have at tcx, of this process or another. */
 bool oxdp_clsact_is_ours(uint32_t prog_id);

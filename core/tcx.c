@@ -230,7 +230,7 @@ bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct 
     const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
     bool after_theirs = at && at->clsact && (at->passes || at->link_fd < 0);
 
-    return at && oxdp_clsact_find_other(ifindex, after_theirs ? OXDP_CLSACT_PRIORITY : 0, at->clsact, ret_filter);
+    return at && oxdp_clsact_find_other(ifindex, after_theirs ? OXDP_CLSACT_PRIORITY : 0, ret_filter);
 }
 
 bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
