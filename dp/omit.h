@@ -8,7 +8,7 @@
  *
  * The seam provides
  *
- *     dp_omits(ctx, first, last)       whether all bits from one to the other, constants (dp_omits_*() below), are set
+ *     dp_omits(ctx, first, last)       whether all bits from one to the other, constants (DP_OMITS*() below), are set
  *     dp_omitted_words(ctx)            the words, DP_WORD()
  *     dp_omitted_ops(ctx)              bits of enum dp_op_code
  */

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "core/memory.h"
+#include "core/prog_private.h"
 
 #define N_FLOWS 200000
 #define N_PORTS 8192
@@ -123,23 +123,20 @@ static struct bpf_object *open_object(const char *file, void **ret_image)
 {
     static struct oxdp_memory memory;
     const struct oxdp_table_config config = oxdp_table_config(N_FLOWS, N_CPUS);
-    uint8_t *image = NULL;
-    size_t size = 0;
-    FILE *stream;
+    const void *image;
+    char *error = NULL;
+    size_t size;
 
     if (!memory.table[0] && oxdp_memory_create(&config, N_PORTS, N_CPUS, &memory)) {
         return NULL;
     }
-    stream = fopen(file, "r");
-    while (stream && !feof(stream)) {
-        image = realloc(image, size + (1 << 16));
-        size += fread(image + size, 1, 1 << 16, stream);
+    if (oxdp_object_read(file, &image, &size, &error)) {
+        fprintf(stderr, "%s: %s\n", file, error);
+        free(error);
+        return NULL;
     }
-    if (stream) {
-        fclose(stream);
-    }
-    *ret_image = image ? oxdp_constants_put(&memory.constants, image, size) : NULL;
-    free(image);
+    *ret_image = oxdp_constants_put(&memory.constants, image, size);
+    free((void *) image);
     return *ret_image ? bpf_object__open_mem(*ret_image, size, NULL) : NULL;
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/prog_private.h"
+
 struct dp_omit harness_omit;
 
 static char verifier_log[1 << 16];
@@ -17,20 +19,20 @@ static char verifier_log[1 << 16];
 static struct bpf_object *open_object(const char *file, struct harness *h, void **ret_image)
 {
     LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "pipeline");
-    uint8_t *image = NULL;
-    size_t size = 0;
-    FILE *stream = fopen(file, "r");
+    const void *image;
+    char *error = NULL;
+    size_t size;
+    int err = oxdp_object_read(file, &image, &size, &error);
 
-    while (stream && !feof(stream)) {
-        image = realloc(image, size + (1 << 16));
-        size += fread(image + size, 1, 1 << 16, stream);
-    }
-    if (stream) {
-        fclose(stream);
+    if (err) {
+        fprintf(stderr, "%s: %s\n", file, error);
+        free(error);
+        errno = -err;
+        return NULL;
     }
     h->memory.constants.omit = harness_omit;
-    *ret_image = image ? oxdp_constants_put(&h->memory.constants, image, size) : NULL;
-    free(image);
+    *ret_image = oxdp_constants_put(&h->memory.constants, image, size);
+    free((void *) image);
     return *ret_image ? bpf_object__open_mem(*ret_image, size, &opts) : NULL;
 }
 
