@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "bpf/grace.skel.h"
+#include "core/cpu.h"
 
 /* As many CPUs as Linux can be built for. */
 #define MAX_CPUS 8192
@@ -76,12 +77,11 @@ static int asker, interrupter;
 static void load_programs(void)
 {
     struct grace_bpf *skel = grace_bpf__open();
-    int n = libbpf_num_possible_cpus();
     int err = -ENOENT;
 
     if (skel) {
         skel->rodata->tracking_distance = tracking_distance();
-        skel->rodata->n_cpus = n > 0 ? n : 0;
+        skel->rodata->n_cpus = oxdp_n_cpu_ids();
         err = grace_bpf__load(skel);
     }
     asker = err ? err : keep(skel->progs.idle_cpus);
@@ -126,11 +126,11 @@ static long tracking_distance(void)
 static int interrupt_cpus(struct cpus *ret_unsure)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    int n = libbpf_num_possible_cpus();
+    int n = oxdp_n_cpu_ids();
     int here = sched_getcpu();      /* Where this thread runs, no program does. */
 
     pthread_once(&once, load_programs);
-    if (interrupter < 0 || n < 0) {
+    if (interrupter < 0) {
         return read_online(ret_unsure);
     }
     memset(ret_unsure, 0, sizeof *ret_unsure);

@@ -5,16 +5,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/cpu.h"
 #include "core/pin.h"
 #include "core/tcx.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
-static uint32_t n_cpu_ids(uint32_t n_cpus);
 static void pin(struct oxdp_progs *, const char *name);
 
 int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **ret_progs, char **ret_error)
@@ -93,7 +92,7 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
     progs->max_ports = config->max_ports;
     progs->max_sockets = config->max_sockets;
     progs->n_cpus = libbpf_num_possible_cpus();
-    progs->n_cpu_ids = n_cpu_ids(progs->n_cpus);
+    progs->n_cpu_ids = oxdp_n_cpu_ids();
     progs->n_slots = BPF_COUNTER_SLOT_NO_PORT + 1;
     progs->n_direct = 64;
     while (progs->n_direct < 2 * progs->max_ports) {
@@ -107,21 +106,6 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
     progs->absent = calloc(progs->max_ports, sizeof *progs->absent);
     return progs->direct && progs->attachments && progs->used && progs->socket_used && progs->can_output
         && progs->absent ? 0 : -ENOMEM;
-}
-
-/* The kernel lists CPUs in ascending order, as in "0-3,8-11".  'n_cpus' if it does not. */
-static uint32_t n_cpu_ids(uint32_t n_cpus)
-{
-    FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
-    uint32_t id = 0;
-
-    if (file) {
-        while (fscanf(file, "%*[-,]") != EOF && fscanf(file, "%"SCNu32, &id) == 1) {
-            continue;
-        }
-        fclose(file);
-    }
-    return id < n_cpus ? n_cpus : id + 1;
 }
 
 /* Pins the program and the maps; links follow as they are made or taken over. */
