@@ -145,8 +145,8 @@ show_dp(struct dpif_xdp_dp *dp, void *ds_)
     struct dpif_xdp_port *port;
     struct ds *ds = ds_;
 
-    ds_put_format(ds, "%s@%s: %"PRIuSIZE" flows\n", dp->class->type, dp->name,
-                  cmap_count(&dp->flows));
+    ds_put_format(ds, "%s@%s: %"PRIu32" flows\n", dp->class->type, dp->name,
+                  dpif_xdp_cls_n_rules(&dp->cls));
     ovs_mutex_lock(&dp->port_mutex);
     if (dp->packets) {
         struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);

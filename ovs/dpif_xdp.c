@@ -185,6 +185,7 @@ dpif_xdp_run(struct dpif *dpif)
         dpif_xdp_cls_optimize(&dp->cls);
         dpif_xdp_fastpath_run(dp);
         dpif_xdp_fastpath_settle(dp);
+        dpif_xdp_flows_free(dp);
         ovs_mutex_unlock(&dp->flow_mutex);
     }
 
@@ -234,7 +235,7 @@ dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
     stats->n_hit = sum.n_cache_hit + sum.n_table_hit;
     stats->n_missed = sum.n_miss;
     atomic_read_relaxed(&dp->n_lost, &stats->n_lost);
-    stats->n_flows = cmap_count(&dp->flows);
+    stats->n_flows = dpif_xdp_cls_n_rules(&dp->cls);
     if (dp->class->type == dpif_xdp_type) {
         stats->n_cache_hit = sum.n_cache_hit;
         stats->n_mask_hit = sum.n_mask_walk;
@@ -493,7 +494,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_packets_destroy(dp->packets);
 
     dpif_xdp_cls_destroy(&dp->cls);
-    cmap_destroy(&dp->flows);
+    dpif_xdp_ufids_destroy(&dp->ufids);
     cmap_destroy(&dp->ports);
     dpif_xdp_meters_destroy(&dp->meters);
     dpif_xdp_bonds_destroy(&dp->bonds);
@@ -524,7 +525,7 @@ create_dp(const struct dpif_class *class, const char *name,
     ovs_mutex_init(&dp->threads_mutex);
     ovs_mutex_init(&dp->flow_mutex);
     cmap_init(&dp->ports);
-    cmap_init(&dp->flows);
+    dpif_xdp_ufids_init(&dp->ufids);
     dp->port_seq = seq_create();
     dpif_xdp_senders_init(dp);
     dpif_xdp_cls_init(&dp->cls);

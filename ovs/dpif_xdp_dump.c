@@ -28,8 +28,7 @@ const struct odp_support dpif_xdp_odp_support = {
 struct flow_dump {
     struct dpif_flow_dump up;
     struct ovs_mutex mutex;
-    struct cmap_position position;      /* Guarded by 'mutex'. */
-    bool done;                          /* Guarded by 'mutex'. */
+    uint32_t position;                  /* Guarded by 'mutex'. */
 };
 
 struct flow_dump_thread {
@@ -90,16 +89,9 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
     int n = 0;
 
     ovs_mutex_lock(&dump->mutex);
-    while (!dump->done && n < MIN(max_flows, DUMP_BATCH)) {
-        struct cmap_node *node = cmap_next_position(&dp->flows,
-                                                    &dump->position);
-        if (node) {
-            found[n] = CONTAINER_OF(node, struct dpif_xdp_flow, node);
-            OVS_PREFETCH(&found[n]->n_packets);
-            OVS_PREFETCH(&found[n++]->fp);
-        } else {
-            dump->done = true;
-        }
+    while (n < MIN(max_flows, DUMP_BATCH)
+           && (found[n] = dpif_xdp_flow_next(dp, &dump->position))) {
+        dpif_xdp_flow_prefetch(found[n++]);
     }
     ovs_mutex_unlock(&dump->mutex);
 

@@ -27,28 +27,44 @@ static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
                       | CS_REPLY_DIR | CS_TRACKED | CS_SRC_NAT | CS_DST_NAT)
 
 /* Flows that are looked for in memory at the same time. */
-#define MAX_TOGETHER (sizeof(unsigned long int) * CHAR_BIT)
+#define MAX_TOGETHER 64
+
+/* Deleted flows that are left to RCU at the same time. */
+#define MAX_DELETED 512
 
 static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
                         size_t n)
     OVS_REQUIRES(dp->flow_mutex);
-static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *);
+static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *)
+    OVS_REQUIRES(dp->flow_mutex);
 static int match_from_netlink(const struct dpif_flow_put *, struct match *);
-static struct dpif_xdp_actions *actions_create(const struct nlattr *, size_t);
+static struct dpif_xdp_flow *flow_create(const struct dpif_xdp_place *,
+                                         const struct flow *key,
+                                         const struct nlattr *actions,
+                                         size_t actions_len,
+                                         uint64_t **ret_values);
+static void reset_stats(struct dpif_xdp_flow *);
+static void actions_init(struct dpif_xdp_actions *, const struct nlattr *,
+                         size_t);
 static bool is_deleted(const struct dpif_xdp_flow *);
 static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const ovs_u128 *ufid,
-                                       const struct nlattr *key, size_t len);
+                                       const struct nlattr *key, size_t len)
+    OVS_REQUIRES(dp->flow_mutex);
 static void prefetch_flows(const struct dpif_xdp_dp *, struct dpif_op *ops[],
-                           size_t n);
+                           size_t n)
+    OVS_REQUIRES(dp->flow_mutex);
 static void prefetch_removal(const struct dpif_xdp_dp *,
-                             struct dpif_xdp_flow *[], size_t n);
+                             struct dpif_xdp_flow *[], size_t n)
+    OVS_REQUIRES(dp->flow_mutex);
 static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
-                           size_t n, struct dpif_xdp_flow *[]);
+                           size_t n, struct dpif_xdp_flow *[])
+    OVS_REQUIRES(dp->flow_mutex);
 static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
                                            const struct dpif_flow_put *,
                                            const ovs_u128 *,
-                                           const struct match *);
+                                           const struct match *)
+    OVS_REQUIRES(dp->flow_mutex);
 static int modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
                        const struct match *, const struct dpif_flow_put *)
     OVS_REQUIRES(dp->flow_mutex);
@@ -57,16 +73,17 @@ static void remove_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
 static void log_change(const struct dpif_xdp_dp *,
                        const struct dpif_xdp_flow *, const char *what);
 
-static uint32_t
-ufid_hash(const ovs_u128 *ufid)
-{
-    return ufid->u32[0];
-}
-
 struct dpif_xdp_flow *
 dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *rule)
 {
     return rule ? CONTAINER_OF(rule, struct dpif_xdp_flow, rule) : NULL;
+}
+
+/* Returns the flow that follows '*position' as dpif_xdp_cls_next() does. */
+struct dpif_xdp_flow *
+dpif_xdp_flow_next(const struct dpif_xdp_dp *dp, uint32_t *position)
+{
+    return dpif_xdp_flow_from_rule(dpif_xdp_cls_next(&dp->cls, position));
 }
 
 struct dpif_xdp_actions *
@@ -113,21 +130,19 @@ dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
                       const ovs_u128 *ufid, const struct nlattr *actions,
                       size_t actions_len, bool probe)
 {
-    struct dpif_xdp_flow *flow = xzalloc(sizeof *flow);
-    struct dpif_xdp_rule *other;
+    struct dpif_xdp_place place;
+    struct dpif_xdp_rule *other = dpif_xdp_cls_place(&dp->cls, match, &place);
+    struct dpif_xdp_flow *flow;
+    uint64_t *values;
 
-    flow->ufid = *ufid;
-    flow->key = miniflow_create(&match->flow);
-    ovsrcu_init(&flow->actions, actions_create(actions, actions_len));
-    other = dpif_xdp_cls_insert(&dp->cls, &flow->rule, match);
     if (other) {
-        free(dpif_xdp_flow_actions(flow));
-        free(flow->key);
-        free(flow);
         return dpif_xdp_flow_from_rule(other);
     }
-    cmap_insert(&dp->flows, &flow->node, ufid_hash(ufid));
+    flow = flow_create(&place, &match->flow, actions, actions_len, &values);
+    flow->ufid = *ufid;
     dpif_xdp_fastpath_flow_init(flow);
+    dpif_xdp_cls_insert(&dp->cls, &flow->rule, &place, values);
+    dpif_xdp_ufids_insert(&dp->ufids, flow);
     if (!probe) {
         dpif_xdp_fastpath_put(dp, flow, match, actions, actions_len);
     }
@@ -139,12 +154,12 @@ void
 dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_flow *flows[MAX_TOGETHER], *flow;
+    uint32_t position = 0;
     size_t n = 0;
 
     ovs_mutex_lock(&dp->flow_mutex);
-    CMAP_FOR_EACH (flow, node, &dp->flows) {
-        OVS_PREFETCH(flow);
-        OVS_PREFETCH(&flow->fp);
+    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+        dpif_xdp_flow_prefetch(flow);
         flows[n++] = flow;
         if (n == MAX_TOGETHER) {
             flush_flows(dp, flows, n);
@@ -153,6 +168,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
     }
     flush_flows(dp, flows, n);
     dpif_xdp_fastpath_settle(dp);
+    dpif_xdp_flows_free(dp);
     ovs_mutex_unlock(&dp->flow_mutex);
 }
 
@@ -179,12 +195,17 @@ dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
+    ovs_mutex_lock(&dp->flow_mutex);
     for (size_t i = 0; i < n; i++) {
-        if (i % MAX_TOGETHER == 0 && n > 1) {
+        if (dpif_xdp_fastpath_crowded(dp)) {
+            dpif_xdp_fastpath_settle(dp);
+        }
+        if (i % MAX_TOGETHER == 0) {
             prefetch_flows(dp, &ops[i], MIN(n - i, MAX_TOGETHER));
         }
         ops[i]->error = put_flow(dp, &ops[i]->flow_put);
     }
+    ovs_mutex_unlock(&dp->flow_mutex);
 }
 
 static int
@@ -211,10 +232,6 @@ put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
         odp_flow_key_hash(&match.flow, sizeof match.flow, &ufid);
     }
 
-    ovs_mutex_lock(&dp->flow_mutex);
-    if (dpif_xdp_fastpath_crowded(dp)) {
-        dpif_xdp_fastpath_settle(dp);
-    }
     flow = find_existing(dp, put, &ufid, &match);
     if (!flow && put->flags & DPIF_FP_CREATE) {
         flow = dpif_xdp_flow_install(dp, &match, &ufid, put->actions,
@@ -229,7 +246,6 @@ put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
     if (flow && put->flags & DPIF_FP_MODIFY) {
         error = modify_flow(dp, flow, &match, put);
     }
-    ovs_mutex_unlock(&dp->flow_mutex);
     return error;
 }
 
@@ -277,9 +293,11 @@ int
 dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
-    struct dpif_xdp_flow *flow = find_flow(dp, get->ufid, get->key,
-                                           get->key_len);
+    struct dpif_xdp_flow *flow;
 
+    ovs_mutex_lock(&dp->flow_mutex);
+    flow = find_flow(dp, get->ufid, get->key, get->key_len);
+    ovs_mutex_unlock(&dp->flow_mutex);
     if (!flow) {
         return ENOENT;
     }
@@ -324,18 +342,54 @@ match_from_netlink(const struct dpif_flow_put *put, struct match *match)
     return 0;
 }
 
-static struct dpif_xdp_actions *
-actions_create(const struct nlattr *actions, size_t size)
+/* Allocates a flow and all that it begins with, with room for the values of its
+ * rule at '*ret_values'. */
+static struct dpif_xdp_flow *
+flow_create(const struct dpif_xdp_place *place, const struct flow *key,
+            const struct nlattr *actions, size_t actions_len,
+            uint64_t **ret_values)
 {
-    struct dpif_xdp_actions *copy = xmalloc(sizeof *copy + size);
+    struct dpif_xdp_flow *flow;
+    struct miniflow map;
+    size_t n_words;
 
+    miniflow_map_init(&map, key);
+    n_words = (sizeof map / sizeof(uint64_t) + miniflow_n_values(&map)
+               + place->n_values);
+    flow = xmalloc(sizeof *flow + n_words * sizeof(uint64_t)
+                   + sizeof *flow->first_actions + actions_len);
+    flow->key = (struct miniflow *) (flow + 1);
+    *flow->key = map;
+    miniflow_init(flow->key, key);
+    *ret_values = miniflow_values(flow->key) + miniflow_n_values(&map);
+    flow->first_actions
+        = (struct dpif_xdp_actions *) (*ret_values + place->n_values);
+    actions_init(flow->first_actions, actions, actions_len);
+    ovsrcu_init(&flow->actions, flow->first_actions);
+    reset_stats(flow);
+    atomic_init(&flow->deleted, false);
+    return flow;
+}
+
+static void
+reset_stats(struct dpif_xdp_flow *flow)
+{
+    atomic_store_relaxed(&flow->n_packets, 0);
+    atomic_store_relaxed(&flow->n_bytes, 0);
+    atomic_store_relaxed(&flow->used, 0);
+    atomic_store_relaxed(&flow->tcp_flags, 0);
+}
+
+static void
+actions_init(struct dpif_xdp_actions *copy, const struct nlattr *actions,
+             size_t size)
+{
     copy->size = size;
     copy->growth = dpif_xdp_actions_growth(actions, size);
     copy->uses_hash = dpif_xdp_actions_use_hash(actions, size);
     if (size) {
         memcpy(copy->actions, actions, size);
     }
-    return copy;
 }
 
 /* The flow with 'ufid', or, if 'ufid' is null, of the Netlink key 'key'. */
@@ -343,26 +397,17 @@ static struct dpif_xdp_flow *
 find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
           const struct nlattr *key, size_t len)
 {
-    struct dpif_xdp_flow *flow;
+    struct flow key_flow;
     ovs_u128 ufid;
 
-    if (ufidp) {
-        ufid = *ufidp;
-    } else {
-        struct flow key_flow;
-
+    if (!ufidp) {
         if (odp_flow_key_to_flow(key, len, &key_flow, NULL)) {
             return NULL;
         }
         odp_flow_key_hash(&key_flow, sizeof key_flow, &ufid);
+        ufidp = &ufid;
     }
-
-    CMAP_FOR_EACH_WITH_HASH (flow, node, ufid_hash(&ufid), &dp->flows) {
-        if (ovs_u128_equals(flow->ufid, ufid)) {
-            return flow;
-        }
-    }
-    return NULL;
+    return dpif_xdp_ufids_find(&dp->ufids, ufidp);
 }
 
 static bool
@@ -388,24 +433,14 @@ op_ufid(const struct dpif_op *op)
 static void
 prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
 {
-    const struct cmap_node *nodes[MAX_TOGETHER];
-    uint32_t hashes[MAX_TOGETHER];
-    unsigned long int map = 0;
-
     for (size_t i = 0; i < n; i++) {
-        const ovs_u128 *ufid = op_ufid(ops[i]);
-
-        if (ufid) {
-            map |= 1UL << i;
-            hashes[i] = ufid_hash(ufid);
+        if (op_ufid(ops[i])) {
+            dpif_xdp_ufids_prefetch(&dp->ufids, op_ufid(ops[i]));
         }
     }
-    map = cmap_find_batch(&dp->flows, map, hashes, nodes);
     for (size_t i = 0; i < n; i++) {
-        if (map & 1UL << i) {
-            OVS_PREFETCH(CONTAINER_OF(nodes[i], struct dpif_xdp_flow, node));
-            OVS_PREFETCH(&CONTAINER_OF(nodes[i], struct dpif_xdp_flow,
-                                       node)->fp);
+        if (op_ufid(ops[i])) {
+            dpif_xdp_ufids_prefetch_flow(&dp->ufids, op_ufid(ops[i]));
         }
     }
 }
@@ -417,13 +452,12 @@ prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
 {
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {
-            dpif_xdp_rule_prefetch(&flows[i]->rule);
+            dpif_xdp_rule_prefetch(&dp->cls, &flows[i]->rule);
             dpif_xdp_fastpath_prefetch(dp, flows[i]);
         }
     }
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {
-            dpif_xdp_rule_prefetch_slot(&dp->cls, &flows[i]->rule);
             dpif_xdp_fastpath_prefetch_bucket(dp, flows[i]);
         }
     }
@@ -468,32 +502,61 @@ modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
             const struct match *match, const struct dpif_flow_put *put)
 {
     struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
+    struct dpif_xdp_actions *new = xmalloc(sizeof *new + put->actions_len);
 
     if (put->stats) {
         dpif_xdp_flow_get_stats(dp, flow, put->stats);
     }
-    ovsrcu_set(&flow->actions, actions_create(put->actions,
-                                              put->actions_len));
-    ovsrcu_postpone(free, old);
+    actions_init(new, put->actions, put->actions_len);
+    ovsrcu_set(&flow->actions, new);
+    if (old != flow->first_actions) {
+        ovsrcu_postpone(free, old);
+    }
     dpif_xdp_fastpath_put(dp, flow, match, put->actions, put->actions_len);
     if (put->flags & DPIF_FP_ZERO_STATS) {
         dpif_xdp_fastpath_zero_stats(dp, flow);
-        atomic_store_relaxed(&flow->n_packets, 0);
-        atomic_store_relaxed(&flow->n_bytes, 0);
-        atomic_store_relaxed(&flow->used, 0);
-        atomic_store_relaxed(&flow->tcp_flags, 0);
+        reset_stats(flow);
     }
     log_change(dp, flow, "flow_mod");
     return 0;
 }
 
+/* Frees 'flow', which nothing leads to any more, when no thread has it, together
+ * with others: waking the thread of RCU takes longer than freeing some. */
 void
-dpif_xdp_flow_free(struct dpif_xdp_flow *flow)
+dpif_xdp_flow_free(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 {
-    free(dpif_xdp_flow_actions(flow));
-    free(flow->key);
-    dpif_xdp_rule_uninit(&flow->rule);
-    free(flow);
+    flow->next_deleted = dp->deleted;
+    dp->deleted = flow;
+    if (++dp->n_deleted == MAX_DELETED) {
+        dpif_xdp_flows_free(dp);
+    }
+}
+
+static void
+free_flows(struct dpif_xdp_flow *flow)
+{
+    while (flow) {
+        struct dpif_xdp_flow *next = flow->next_deleted;
+
+        if (dpif_xdp_flow_actions(flow) != flow->first_actions) {
+            free(dpif_xdp_flow_actions(flow));
+        }
+        dpif_xdp_rule_uninit(&flow->rule);
+        free(flow);
+        flow = next;
+    }
+}
+
+/* Frees what dpif_xdp_flow_free() was asked to, when no thread has it. */
+void
+dpif_xdp_flows_free(struct dpif_xdp_dp *dp)
+{
+    if (dp->deleted) {
+        ovsrcu_postpone(free_flows, dp->deleted);
+        dp->deleted = NULL;
+        dp->n_deleted = 0;
+    }
 }
 
 /* Hides 'flow' from lookups, programs' and the engine's.  It must be freed by
@@ -505,7 +568,7 @@ remove_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     atomic_store_relaxed(&flow->deleted, true);
     dpif_xdp_fastpath_unlink(dp, flow);
     dpif_xdp_cls_remove(&dp->cls, &flow->rule);
-    cmap_remove(&dp->flows, &flow->node, ufid_hash(&flow->ufid));
+    dpif_xdp_ufids_remove(&dp->ufids, flow);
 }
 
 static void

@@ -44,6 +44,7 @@
 #include "ovs-thread.h"
 #include "packet.h"
 #include "seq.h"
+#include "ufids.h"
 #include "util.h"
 
 #define DPIF_XDP_MAX_PORTS 4096         /* Ports that a datapath may have. */
@@ -96,8 +97,11 @@ struct dpif_xdp_dp {
 
     /* Flows.  Writers hold 'flow_mutex', readers are under RCU. */
     struct ovs_mutex flow_mutex;
-    struct dpif_xdp_cls cls;
-    struct cmap flows;                  /* By ufid. */
+    struct dpif_xdp_cls cls;            /* All flows. */
+    struct dpif_xdp_ufids ufids;        /* Guarded by 'flow_mutex'. */
+    struct dpif_xdp_flow *deleted;      /* To be freed through RCU; guarded by
+                                         * 'flow_mutex' ... */
+    size_t n_deleted;                   /* ... as this. */
 
     struct dpif_xdp_meters meters;
     struct dpif_xdp_bonds bonds;
@@ -238,13 +242,16 @@ struct dpif_xdp_actions {
     OVS_ALIGNED_VAR(8) struct nlattr actions[];
 };
 
-/* A flow.  Immutable but for 'actions' and the statistics. */
+/* A flow.  Immutable but for 'actions' and the statistics.  Its key, the values
+ * of its rule and the actions that it began with are in one block of memory
+ * with it. */
 struct dpif_xdp_flow {
     struct dpif_xdp_rule rule;          /* In dp->cls. */
-    struct cmap_node node;              /* In dp->flows. */
-    ovs_u128 ufid;
     struct miniflow *key;               /* Unmasked, of the first packet. */
     OVSRCU_TYPE(struct dpif_xdp_actions *) actions;
+    struct dpif_xdp_actions *first_actions;
+    ovs_u128 ufid;
+    struct dpif_xdp_flow *next_deleted; /* In dp->deleted. */
 
     /* Of the engine. */
     atomic_uint64_t n_packets;
@@ -256,6 +263,15 @@ struct dpif_xdp_flow {
     struct dpif_xdp_fastpath_flow fp;
     atomic_bool deleted;                /* Read by any thread. */
 };
+
+/* Brings all of a flow closer. */
+static inline void
+dpif_xdp_flow_prefetch(const struct dpif_xdp_flow *flow)
+{
+    for (size_t i = 0; i < sizeof *flow; i += CACHE_LINE_SIZE) {
+        OVS_PREFETCH_WRITE((const char *) flow + i);
+    }
+}
 
 /* What a thread needs while it handles one burst.  Lives on the stack. */
 #define DPIF_XDP_MAX_OUT 16
@@ -338,6 +354,8 @@ void dpif_xdp_upcalls_close(struct dpif_xdp_dp *)
 
 /* dpif_xdp_flow.c */
 struct dpif_xdp_flow *dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *);
+struct dpif_xdp_flow *dpif_xdp_flow_next(const struct dpif_xdp_dp *,
+                                         uint32_t *position);
 struct dpif_xdp_actions *dpif_xdp_flow_actions(const struct dpif_xdp_flow *);
 void dpif_xdp_flow_used(struct dpif_xdp_flow *, size_t n_packets,
                         size_t n_bytes, uint16_t tcp_flags, long long now_ms);
@@ -346,7 +364,10 @@ struct dpif_xdp_flow *dpif_xdp_flow_install(struct dpif_xdp_dp *,
                                             const struct nlattr *actions,
                                             size_t actions_len, bool probe)
     OVS_REQUIRES(dp->flow_mutex);
-void dpif_xdp_flow_free(struct dpif_xdp_flow *);
+void dpif_xdp_flow_free(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
+    OVS_REQUIRES(dp->flow_mutex);
+void dpif_xdp_flows_free(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dp->flow_mutex);
 void dpif_xdp_match_finish(struct match *);
 void dpif_xdp_flows_flush(struct dpif_xdp_dp *);
 int dpif_xdp_flow_flush(struct dpif *);

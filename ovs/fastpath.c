@@ -39,6 +39,7 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
         free(fp);
         return NULL;
     }
+    fp->dp = dp;
     fp->progs = dp->progs;
     fp->table = oxdp_progs_table(fp->progs);
     memory = oxdp_table_memory(fp->table);
@@ -280,7 +281,7 @@ dpif_xdp_fastpath_release(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     if (dp->fastpath && has_entries(flow)) {
         flow->fp.released = true;
     } else {
-        ovsrcu_postpone(dpif_xdp_flow_free, flow);
+        dpif_xdp_flow_free(dp, flow);
     }
 }
 
@@ -456,6 +457,6 @@ reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
     flow->fp.tcp_flags |= final->tcp_flags;
     forget_entry(fp, flow, index);
     if (flow->fp.released && !has_entries(flow)) {
-        ovsrcu_postpone(dpif_xdp_flow_free, flow);
+        dpif_xdp_flow_free(fp->dp, flow);
     }
 }

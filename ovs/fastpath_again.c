@@ -33,9 +33,10 @@ dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
 
     if (fp && (fp->n_reasons[REASON_PORT] || fp->n_left_to_tcx)) {
-        CMAP_FOR_EACH (flow, node, &dp->flows) {
+        while ((flow = dpif_xdp_flow_next(dp, &position))) {
             if ((flow->fp.counted && flow->fp.reason == REASON_PORT)
                 || is_left_to_tcx(flow)) {
                 put_again(dp, flow);
@@ -74,11 +75,12 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
 
     if (!fp) {
         return;
     }
-    CMAP_FOR_EACH (flow, node, &dp->flows) {
+    while ((flow = dpif_xdp_flow_next(dp, &position))) {
         if (dpif_xdp_fastpath_runs(flow)
             && entry_outputs_to(fp, flow->fp.index, odp_to_u32(port_no))) {
             put_again(dp, flow);
@@ -92,9 +94,10 @@ static void
 put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
 {
     struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
     enum dpif_xdp_hook hook = dpif_xdp_fastpath_hook_of(dp, port_no);
 
-    CMAP_FOR_EACH (flow, node, &dp->flows) {
+    while ((flow = dpif_xdp_flow_next(dp, &position))) {
         if (flow->fp.counted && (all || flow->fp.hook != hook)
             && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
                == odp_to_u32(port_no)) {
@@ -134,16 +137,14 @@ retry_full(struct dpif_xdp_dp *dp)
     oxdp_table_usage(fp->table, &usage);
     for (int i = 0; i < MAX_RETRIES
          && usage.flows + usage.unlinked < fp->n_indexes; i++) {
-        struct cmap_node *node = cmap_next_position(&dp->flows, &fp->round);
-        struct dpif_xdp_flow *flow;
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(dp, &fp->round);
 
-        if (!node) {
-            memset(&fp->round, 0, sizeof fp->round);
+        if (!flow) {
+            fp->round = 0;
             fp->n_reclaimed_tried = fp->n_reclaimed_then;
             fp->n_reclaimed_then = fp->n_reclaimed;
             break;
         }
-        flow = CONTAINER_OF(node, struct dpif_xdp_flow, node);
         if (flow->fp.counted && flow->fp.reason == REASON_FULL) {
             put_again(dp, flow);
             usage.flows += flow->fp.reason != REASON_FULL;
@@ -163,17 +164,15 @@ retry_groups(struct dpif_xdp_dp *dp)
         return;
     }
     for (int i = 0; i < MAX_GROUP_RETRIES;) {
-        struct cmap_node *node = cmap_next_position(&dp->flows,
-                                                    &fp->groups_round);
-        struct dpif_xdp_flow *flow;
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(dp,
+                                                        &fp->groups_round);
 
-        if (!node) {
-            memset(&fp->groups_round, 0, sizeof fp->groups_round);
+        if (!flow) {
+            fp->groups_round = 0;
             fp->groups_tried = fp->groups_then;
             fp->groups_then = changes;
             break;
         }
-        flow = CONTAINER_OF(node, struct dpif_xdp_flow, node);
         if (flow->fp.counted && flow->fp.reason == REASON_GROUP) {
             put_again(dp, flow);
             i++;

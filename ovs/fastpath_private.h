@@ -24,6 +24,7 @@ enum dpif_xdp_fastpath_reason {
 };
 
 struct dpif_xdp_fastpath {
+    struct dpif_xdp_dp *dp;
     struct oxdp_progs *progs;
     struct oxdp_table *table;
     struct oxdp_ticks *ticks;           /* Changes as statistics do. */
@@ -46,12 +47,12 @@ struct dpif_xdp_fastpath {
     uint64_t n_reclaimed_then;          /* When the last round through all
                                          * flows began ... */
     uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
-    struct cmap_position round;         /* In dp->flows. */
+    uint32_t round;                     /* Position in all flows. */
 
     /* The same for flows that found no group: oxdp_groups_changes(). */
     uint64_t groups_then;
     uint64_t groups_tried;
-    struct cmap_position groups_round;
+    uint32_t groups_round;
 };
 
 /* Entries that may wait until they are reclaimed. */

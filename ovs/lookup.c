@@ -9,18 +9,18 @@
 
 #include "hash.h"
 
-/* Patterns of an entry, for keys of that many different shapes. */
+/* Patterns of a rule, for keys of that many different shapes. */
 #define MAX_PATTERNS 4
 
 static void search_subtable(struct search *, struct subtable *, bool count);
-static struct dpif_xdp_entry *subtable_find(const struct subtable *,
+static struct dpif_xdp_rule *subtable_find(const struct subtable *,
                                             const struct slots *,
                                             const struct shape *,
                                             const struct dpif_xdp_key *,
                                             uint64_t hash);
 static uint64_t hash_key(const struct subtable *, size_t n_words,
                          const struct shape *, const struct dpif_xdp_key *);
-static void entry_learn(struct dpif_xdp_entry *, const struct shape *);
+static void rule_learn(struct dpif_xdp_rule *, const struct shape *);
 static void shape_init(struct shape *, const struct flowmap *);
 static void stats_count(struct dpif_xdp_cls_stats *,
                         const struct dpif_xdp_cls_stats *, bool shared);
@@ -38,7 +38,7 @@ dpif_xdp_cls_lookup_batch(struct dpif_xdp_cls *cls,
 
     search.keys = keys;
     search.rules = rules;
-    search.entries = ovsrcu_get(struct dpif_xdp_entries *, &cls->entries);
+    search.all = ovsrcu_get(struct dpif_xdp_rules *, &cls->rules);
     search.cache = cache;
     search.n = n;
     if (cache) {
@@ -87,11 +87,11 @@ dpif_xdp_cls_lookup(const struct dpif_xdp_cls *cls,
         const struct slots *slots = ovsrcu_get(struct slots *,
                                                &subtable->slots);
         uint64_t hash = hash_key(subtable, subtable->n_words, &shape, key);
-        struct dpif_xdp_entry *entry = subtable_find(subtable, slots, &shape,
+        struct dpif_xdp_rule *rule = subtable_find(subtable, slots, &shape,
                                                      key, hash);
 
-        if (entry) {
-            return entry->rule;
+        if (rule) {
+            return rule;
         }
     }
     return NULL;
@@ -105,7 +105,7 @@ search_subtable__(struct search *search, struct subtable *subtable,
 {
     const struct slots *slots = ovsrcu_get(struct slots *, &subtable->slots);
     const struct shape *shapes[NETDEV_MAX_BURST];
-    struct dpif_xdp_entry *found[NETDEV_MAX_BURST];
+    struct dpif_xdp_rule *found[NETDEV_MAX_BURST];
     uint64_t hashes[NETDEV_MAX_BURST];
     size_t n = search->n;
 
@@ -126,8 +126,8 @@ search_subtable__(struct search *search, struct subtable *subtable,
         found[j] = NULL;
         while (!found[j] && (hash = slot_hash(slots, i))) {
             if (hash == hashes[j]) {
-                found[j] = ovsrcu_get(struct dpif_xdp_entry *,
-                                      &slots->slots[i].entry);
+                found[j] = ovsrcu_get(struct dpif_xdp_rule *,
+                                      &slots->slots[i].rule);
             }
             i = slot_next(slots, i);
         }
@@ -138,19 +138,19 @@ search_subtable__(struct search *search, struct subtable *subtable,
 
     search->n = 0;
     for (size_t j = 0; j < n; j++) {
-        struct dpif_xdp_entry *entry = found[j];
+        struct dpif_xdp_rule *rule = found[j];
         size_t i = search->todo[j];
         const struct dpif_xdp_key *key = search->keys[i];
 
-        if (entry && !entry_matches(entry, key)
-            && !dpif_xdp_entry_matches_slowly(entry, shapes[j], key)) {
-            entry = subtable_find(subtable, slots, shapes[j], key, hashes[j]);
+        if (rule && !rule_matches(rule, key)
+            && !dpif_xdp_rule_matches_slowly(rule, shapes[j], key)) {
+            rule = subtable_find(subtable, slots, shapes[j], key, hashes[j]);
         }
-        if (entry) {
-            search->rules[i] = entry->rule;
+        if (rule) {
+            search->rules[i] = rule;
             if (search->cache) {
-                dpif_xdp_cache_insert(search->cache, search->entries,
-                                      key->hash, entry->index);
+                dpif_xdp_cache_insert(search->cache, search->all,
+                                      key->hash, rule->index);
             }
         } else {
             search->todo[search->n++] = i;
@@ -188,7 +188,7 @@ search_subtable(struct search *search, struct subtable *subtable, bool count)
     }
 }
 
-static struct dpif_xdp_entry *
+static struct dpif_xdp_rule *
 subtable_find(const struct subtable *subtable, const struct slots *slots,
               const struct shape *shape, const struct dpif_xdp_key *key,
               uint64_t hash)
@@ -198,11 +198,11 @@ subtable_find(const struct subtable *subtable, const struct slots *slots,
 
     while ((found = slot_hash(slots, i))) {
         if (found == hash) {
-            struct dpif_xdp_entry *entry
-                = ovsrcu_get(struct dpif_xdp_entry *, &slots->slots[i].entry);
+            struct dpif_xdp_rule *rule
+                = ovsrcu_get(struct dpif_xdp_rule *, &slots->slots[i].rule);
 
-            if (entry && dpif_xdp_entry_matches_slowly(entry, shape, key)) {
-                return entry;
+            if (rule && dpif_xdp_rule_matches_slowly(rule, shape, key)) {
+                return rule;
             }
         }
         i = slot_next(slots, i);
@@ -230,29 +230,29 @@ hash_key(const struct subtable *subtable, size_t n_words,
     return hash_end(hash);
 }
 
-/* Compares 'key', whose shape is 'shape', word by word with 'entry', so that
- * entry_matches() can do it next time. */
+/* Compares 'key', whose shape is 'shape', word by word with 'rule', so that
+ * rule_matches() can do it next time. */
 bool
-dpif_xdp_entry_matches_slowly(struct dpif_xdp_entry *entry,
+dpif_xdp_rule_matches_slowly(struct dpif_xdp_rule *rule,
                               const struct shape *shape,
                               const struct dpif_xdp_key *key)
 {
-    const struct subtable *subtable = entry->subtable;
+    const struct subtable *subtable = rule->subtable;
 
     for (size_t i = 0; i < subtable->n_words; i++) {
-        if (key_word(key, shape, &subtable->words[i]) != entry->values[i]) {
+        if (key_word(key, shape, &subtable->words[i]) != rule->values[i]) {
             return false;
         }
     }
-    entry_learn(entry, shape);
+    rule_learn(rule, shape);
     return true;
 }
 
-/* Adds a pattern for 'shape' to 'entry', which matches a key of it. */
+/* Adds a pattern for 'shape' to 'rule', which matches a key of it. */
 static void
-entry_learn(struct dpif_xdp_entry *entry, const struct shape *shape)
+rule_learn(struct dpif_xdp_rule *rule, const struct shape *shape)
 {
-    const struct subtable *subtable = entry->subtable;
+    const struct subtable *subtable = rule->subtable;
     const size_t first = offsetof(struct dpif_xdp_key, mf) / sizeof(uint64_t);
     size_t n_words = (sizeof(struct miniflow) / sizeof(uint64_t)
                       + flowmap_n_1bits(shape->map));
@@ -262,7 +262,7 @@ entry_learn(struct dpif_xdp_entry *entry, const struct shape *shape)
 
     BUILD_ASSERT_DECL(sizeof shape->map == sizeof(two_words));
 
-    atomic_read_explicit(&entry->patterns, &old, memory_order_consume);
+    atomic_read_explicit(&rule->patterns, &old, memory_order_consume);
     for (const struct pattern *p = old; p; p = p->next) {
         if (++n_old >= MAX_PATTERNS
             || !memcmp(&p->pairs[0].value, &shape->map, sizeof shape->map)) {
@@ -282,10 +282,10 @@ entry_learn(struct dpif_xdp_entry *entry, const struct shape *shape)
             position -= first;
             new->pairs[position / 2].mask[position % 2]
                 = subtable->words[i].mask;
-            new->pairs[position / 2].value[position % 2] = entry->values[i];
+            new->pairs[position / 2].value[position % 2] = rule->values[i];
         }
     }
-    if (!atomic_compare_exchange_strong_explicit(&entry->patterns, &old, new,
+    if (!atomic_compare_exchange_strong_explicit(&rule->patterns, &old, new,
                                                  memory_order_release,
                                                  memory_order_relaxed)) {
         free_cacheline(new);

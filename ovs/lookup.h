@@ -16,14 +16,15 @@
 
 #include "flow.h"
 #include "openvswitch/hmap.h"
+#include "ovs-atomic.h"
 #include "ovs-rcu.h"
 #include "pvector.h"
 
 struct dp_packet;
 struct dpif_xdp_cache;
-struct dpif_xdp_entries;
-struct dpif_xdp_entry;
+struct dpif_xdp_rules;
 struct match;
+struct pattern;
 struct subtable;
 
 /* What is looked up.  Made by dpif_xdp_key_from_*(). */
@@ -35,18 +36,31 @@ struct dpif_xdp_key {
     uint64_t buf[FLOW_U64S];            /* Values of 'mf'. */
 };
 
-/* To be embedded in what a lookup shall lead to. */
+/* A rule, to be embedded in what a lookup shall lead to. */
 struct dpif_xdp_rule {
-    struct dpif_xdp_entry *entry;
+    ATOMIC(struct pattern *) patterns;
+    struct subtable *subtable;
+    const uint64_t *values;             /* One per word of the mask. */
+    uint64_t hash;                      /* Of 'values'. */
+    uint32_t index;                     /* In 'cls->rules'. */
+};
+
+/* Where a rule is to be inserted. */
+struct dpif_xdp_place {
+    struct subtable *subtable;
+    uint64_t hash;
+    size_t n_values;
+    uint64_t values[FLOW_U64S];
 };
 
 struct dpif_xdp_cls {
     struct pvector subtables;           /* Most used first; for readers. */
-    OVSRCU_TYPE(struct dpif_xdp_entries *) entries; /* By index. */
+    OVSRCU_TYPE(struct dpif_xdp_rules *) rules; /* By index. */
+    atomic_uint32_t n_rules;
 
     struct hmap by_mask;                /* Subtables; for writers. */
     struct subtable *last;              /* Found last; for writers. */
-    uint32_t *free_indexes;             /* Of 'entries'; for writers. */
+    uint32_t *free_indexes;             /* Of 'rules'; for writers. */
     size_t n_free;
 };
 
@@ -63,23 +77,32 @@ void dpif_xdp_cls_init(struct dpif_xdp_cls *);
 /* Frees what 'cls' refers to.  All rules must have been removed. */
 void dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls);
 
-/* Adds 'rule' for what 'match' matches; in_port is always matched exactly.
- * Returns NULL, or the rule that was inserted for an equal match before: then
- * nothing has changed. */
-struct dpif_xdp_rule *dpif_xdp_cls_insert(struct dpif_xdp_cls *,
-                                          struct dpif_xdp_rule *rule,
-                                          const struct match *match);
+/* Finds the place of a rule for what 'match' matches, in_port exactly.  Returns
+ * NULL, and dpif_xdp_cls_insert() must follow; or the rule that was inserted
+ * for an equal match before. */
+struct dpif_xdp_rule *dpif_xdp_cls_place(struct dpif_xdp_cls *,
+                                         const struct match *match,
+                                         struct dpif_xdp_place *);
+
+/* Adds 'rule' at 'place'.  'values' is memory for the place's values, which
+ * lives as long as 'rule'. */
+void dpif_xdp_cls_insert(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule,
+                         const struct dpif_xdp_place *, uint64_t *values);
 
 /* Removes 'rule'.  Readers may still find and use it until a grace period has
  * passed; then dpif_xdp_rule_uninit() frees what it refers to. */
 void dpif_xdp_cls_remove(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule);
 void dpif_xdp_rule_uninit(struct dpif_xdp_rule *);
 
-/* Bring closer what dpif_xdp_cls_remove() reads: first the one for several
- * rules, then, when it has arrived, the other.  For writers. */
-void dpif_xdp_rule_prefetch(const struct dpif_xdp_rule *);
-void dpif_xdp_rule_prefetch_slot(const struct dpif_xdp_cls *,
-                                 const struct dpif_xdp_rule *);
+/* Brings closer what dpif_xdp_cls_remove() reads but 'rule'.  For writers. */
+void dpif_xdp_rule_prefetch(const struct dpif_xdp_cls *,
+                            const struct dpif_xdp_rule *rule);
+
+/* Returns the rule that follows '*position', which begins at 0, and moves it
+ * there; NULL after the last.  Rules that are there all the time are met once,
+ * whatever is inserted or removed meanwhile. */
+struct dpif_xdp_rule *dpif_xdp_cls_next(const struct dpif_xdp_cls *,
+                                        uint32_t *position);
 
 /* Stores the wildcards with which 'rule' was inserted, in_port exact. */
 void dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule,
@@ -110,8 +133,9 @@ bool dpif_xdp_cls_lookup_batch(struct dpif_xdp_cls *,
 /* Sorts the masks by their use.  Meant to be called once a second. */
 void dpif_xdp_cls_optimize(struct dpif_xdp_cls *);
 
-/* Returns the number of distinct masks. */
+/* Return the numbers of distinct masks, and of rules. */
 uint32_t dpif_xdp_cls_n_masks(const struct dpif_xdp_cls *);
+uint32_t dpif_xdp_cls_n_rules(const struct dpif_xdp_cls *);
 
 /* Extracts '*key' from 'packet', whose metadata must be valid, and sets the
  * packet's layer offsets and, if it has none, its RSS hash. */

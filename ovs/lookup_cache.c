@@ -27,7 +27,7 @@
 #define WAYS 4
 struct cache_set {
     OVS_ALIGNED_VAR(16) uint32_t signatures[WAYS]; /* Hashes. */
-    uint32_t indexes[WAYS];             /* In 'cls->entries'; 0: free. */
+    uint32_t indexes[WAYS];             /* In 'cls->rules'; 0: free. */
 };
 
 struct dpif_xdp_cache {
@@ -41,11 +41,11 @@ struct dpif_xdp_cache {
 };
 
 static void prefetch(const struct search *);
-static struct dpif_xdp_entry *find_slowly(const struct search *,
+static struct dpif_xdp_rule *find_slowly(const struct search *,
                                           const struct cache_set *,
                                           unsigned int ways,
                                           const struct dpif_xdp_key *);
-static void grow(struct dpif_xdp_cache *, const struct dpif_xdp_entries *);
+static void grow(struct dpif_xdp_cache *, const struct dpif_xdp_rules *);
 
 struct dpif_xdp_cache *
 dpif_xdp_cache_create(size_t max_entries)
@@ -123,16 +123,16 @@ cache_set_ways(const struct cache_set *set, uint32_t hash)
 void
 dpif_xdp_cache_search(struct search *search)
 {
-    const struct dpif_xdp_entries *entries = search->entries;
+    const struct dpif_xdp_rules *all = search->all;
     const struct cache_set *sets = search->cache->sets;
     size_t mask = search->cache->mask;
     struct dpif_xdp_key **keys = search->keys;
     struct dpif_xdp_rule **rules = search->rules;
-    struct dpif_xdp_entry *entry = NULL;
-    uint32_t hash = 0;                  /* Of the key that led to 'entry'. */
+    struct dpif_xdp_rule *rule = NULL;
+    uint32_t hash = 0;                  /* Of the key that led to 'rule'. */
     size_t n_todo = 0;
 
-    if (mask >= PREFETCH_MIN_SETS || entries->n >= PREFETCH_MIN_RULES) {
+    if (mask >= PREFETCH_MIN_SETS || all->n >= PREFETCH_MIN_RULES) {
         prefetch(search);
     }
     for (size_t i = 0; i < search->n; i++) {
@@ -141,8 +141,8 @@ dpif_xdp_cache_search(struct search *search)
         unsigned int ways;
 
         /* Packets of a flow tend to follow each other. */
-        if (entry && key->hash == hash && entry_matches(entry, key)) {
-            rules[i] = entry->rule;
+        if (rule && key->hash == hash && rule_matches(rule, key)) {
+            rules[i] = rule;
             continue;
         }
 
@@ -150,18 +150,18 @@ dpif_xdp_cache_search(struct search *search)
         set = &sets[hash & mask];
         ways = cache_set_ways(set, hash);
         if (OVS_LIKELY(ways)) {
-            entry = entry_at(entries, set->indexes[raw_ctz(ways)]);
-            if (OVS_LIKELY(entry) && OVS_LIKELY(entry_matches(entry, key))) {
-                rules[i] = entry->rule;
+            rule = rule_at(all, set->indexes[raw_ctz(ways)]);
+            if (OVS_LIKELY(rule) && OVS_LIKELY(rule_matches(rule, key))) {
+                rules[i] = rule;
                 continue;
             }
-            entry = find_slowly(search, set, ways, key);
-            if (entry) {
-                rules[i] = entry->rule;
+            rule = find_slowly(search, set, ways, key);
+            if (rule) {
+                rules[i] = rule;
                 continue;
             }
         } else {
-            entry = NULL;
+            rule = NULL;
         }
         search->todo[n_todo++] = i;
     }
@@ -172,14 +172,14 @@ dpif_xdp_cache_search(struct search *search)
 static void
 prefetch(const struct search *search)
 {
-    const struct dpif_xdp_entries *entries = search->entries;
+    const struct dpif_xdp_rules *all = search->all;
     const struct dpif_xdp_cache *cache = search->cache;
     uint32_t indexes[NETDEV_MAX_BURST];
 
     for (size_t i = 0; i < search->n; i++) {
         OVS_PREFETCH(cache_set(cache, search->keys[i]->hash));
     }
-    if (entries->n < PREFETCH_MIN_RULES) {
+    if (all->n < PREFETCH_MIN_RULES) {
         return;
     }
     for (size_t i = 0; i < search->n; i++) {
@@ -188,34 +188,34 @@ prefetch(const struct search *search)
         unsigned int ways = cache_set_ways(set, hash);
 
         indexes[i] = ways ? set->indexes[raw_ctz(ways)] : 0;
-        OVS_PREFETCH(&entries->entries[indexes[i]]);
+        OVS_PREFETCH(&all->rules[indexes[i]]);
     }
     for (size_t i = 0; i < search->n; i++) {
-        OVS_PREFETCH(entry_at(entries, indexes[i]));
+        OVS_PREFETCH(rule_at(all, indexes[i]));
     }
 }
 
-static struct dpif_xdp_entry *
+static struct dpif_xdp_rule *
 find_slowly(const struct search *search, const struct cache_set *set,
             unsigned int ways, const struct dpif_xdp_key *key)
 {
     const struct shape *shape = dpif_xdp_shape_find(search->shapes, key);
 
     for (; ways; ways = zero_rightmost_1bit(ways)) {
-        struct dpif_xdp_entry *entry
-            = entry_at(search->entries, set->indexes[raw_ctz(ways)]);
+        struct dpif_xdp_rule *rule
+            = rule_at(search->all, set->indexes[raw_ctz(ways)]);
 
-        if (entry && dpif_xdp_entry_matches_slowly(entry, shape, key)) {
-            return entry;
+        if (rule && dpif_xdp_rule_matches_slowly(rule, shape, key)) {
+            return rule;
         }
     }
     return NULL;
 }
 
-/* Remembers that the entry of 'index' matches a key with 'hash'. */
+/* Remembers that the rule of 'index' matches a key with 'hash'. */
 void
 dpif_xdp_cache_insert(struct dpif_xdp_cache *cache,
-                      const struct dpif_xdp_entries *entries,
+                      const struct dpif_xdp_rules *all,
                       uint32_t hash, uint32_t index)
 {
     struct cache_set *set = cache_set(cache, hash);
@@ -224,14 +224,14 @@ dpif_xdp_cache_insert(struct dpif_xdp_cache *cache,
     /* A way whose rule was removed is as good as a free one. */
     while (way < WAYS && set->indexes[way]
            && !(set->signatures[way] == hash
-                && !entry_at(entries, set->indexes[way]))) {
+                && !rule_at(all, set->indexes[way]))) {
         way++;
     }
     if (way == WAYS) {
         if (cache->mask < cache->max_mask) {
             if (++cache->n_full > cache->mask / 2) {
-                grow(cache, entries);
-                dpif_xdp_cache_insert(cache, entries, hash, index);
+                grow(cache, all);
+                dpif_xdp_cache_insert(cache, all, hash, index);
                 return;
             }
         } else if (++cache->random % REPLACE_INTERVAL) {
@@ -246,7 +246,7 @@ dpif_xdp_cache_insert(struct dpif_xdp_cache *cache,
 
 /* Doubles the number of sets, dividing each among two. */
 static void
-grow(struct dpif_xdp_cache *cache, const struct dpif_xdp_entries *entries)
+grow(struct dpif_xdp_cache *cache, const struct dpif_xdp_rules *all)
 {
     struct cache_set *old = cache->sets;
     size_t old_n = cache->mask + 1;
@@ -257,7 +257,7 @@ grow(struct dpif_xdp_cache *cache, const struct dpif_xdp_entries *entries)
     for (size_t i = 0; i < old_n; i++) {
         for (size_t way = 0; way < WAYS; way++) {
             if (old[i].indexes[way]) {
-                dpif_xdp_cache_insert(cache, entries, old[i].signatures[way],
+                dpif_xdp_cache_insert(cache, all, old[i].signatures[way],
                                       old[i].indexes[way]);
             }
         }

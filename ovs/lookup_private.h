@@ -5,7 +5,7 @@
  *   lookup_cache.c  the signature cache of a thread
  *   lookup_rules.c  writers: rules, tables, order of the masks
  *
- * Who writes: struct subtable, slots and entries the one writer, in place and
+ * Who writes: struct subtable, slots and rules the one writer, in place and
  * atomically or through RCU; patterns the readers, once; everything else only
  * the thread that it belongs to. */
 #ifndef DPIF_XDP_LOOKUP_PRIVATE_H
@@ -41,31 +41,21 @@ struct subtable {
 };
 
 /* An open-addressed hash table: a miss reads one cache line.  A slot gets its
- * entry before its hash, and when it loses its entry keeps its hash as long
+ * rule before its hash, and when it loses its rule keeps its hash as long
  * as searches have to get past it. */
 struct slots {
     size_t mask;                        /* Number of slots - 1. */
     struct slot {
         atomic_uint64_t hash;           /* 0: free, ends a search. */
-        OVSRCU_TYPE(struct dpif_xdp_entry *) entry;
+        OVSRCU_TYPE(struct dpif_xdp_rule *) rule;
     } slots[];
 };
 
 /* All rules, by a number that caches can keep: unlike a pointer, it does no
  * harm when it is out of date. */
-struct dpif_xdp_entries {
+struct dpif_xdp_rules {
     size_t n;
-    OVSRCU_TYPE(struct dpif_xdp_entry *) entries[]; /* [0] is NULL. */
-};
-
-/* A rule, as lookups see it.  Freed by dpif_xdp_rule_uninit(). */
-struct dpif_xdp_entry {
-    struct dpif_xdp_rule *rule;
-    struct subtable *subtable;
-    ATOMIC(struct pattern *) patterns;
-    uint64_t hash;                      /* Of 'values'. */
-    uint32_t index;                     /* In 'cls->entries'. */
-    uint64_t values[];                  /* One per word of the mask. */
+    OVSRCU_TYPE(struct dpif_xdp_rule *) rules[]; /* [0] is NULL. */
 };
 
 /* Where the words of struct flow are in a key.  Depends only on the map of
@@ -102,7 +92,7 @@ struct search {
     struct dpif_xdp_key **keys;
     struct dpif_xdp_rule **rules;       /* Results. */
     struct shapes *shapes;
-    const struct dpif_xdp_entries *entries;
+    const struct dpif_xdp_rules *all;
     struct dpif_xdp_cache *cache;       /* May be NULL. */
     size_t n;
     uint8_t todo[NETDEV_MAX_BURST];     /* Indexes in 'keys' and 'rules'. */
@@ -111,28 +101,28 @@ struct search {
 /* lookup.c */
 const struct shape *dpif_xdp_shape_find(struct shapes *,
                                         const struct dpif_xdp_key *);
-bool dpif_xdp_entry_matches_slowly(struct dpif_xdp_entry *,
-                                   const struct shape *,
-                                   const struct dpif_xdp_key *);
+bool dpif_xdp_rule_matches_slowly(struct dpif_xdp_rule *,
+                                  const struct shape *,
+                                  const struct dpif_xdp_key *);
 
 /* lookup_cache.c */
 struct shapes *dpif_xdp_cache_shapes(struct dpif_xdp_cache *);
 bool dpif_xdp_cache_samples(struct dpif_xdp_cache *);
 void dpif_xdp_cache_search(struct search *);
 void dpif_xdp_cache_insert(struct dpif_xdp_cache *,
-                           const struct dpif_xdp_entries *, uint32_t hash,
+                           const struct dpif_xdp_rules *, uint32_t hash,
                            uint32_t index);
 
-/* Compares 'key' with the patterns of 'entry'.  False may also mean that it
+/* Compares 'key' with the patterns of 'rule'.  False may also mean that it
  * has none for keys like this. */
 static inline bool
-entry_matches(struct dpif_xdp_entry *entry, const struct dpif_xdp_key *key)
+rule_matches(struct dpif_xdp_rule *rule, const struct dpif_xdp_key *key)
 {
     const two_key_words *words = (const two_key_words *) &key->mf;
     const struct pattern *p;
 
 #define DIFFERENCE(I) ((words[I] & p->pairs[I].mask) ^ p->pairs[I].value)
-    atomic_read_explicit(&entry->patterns, &p, memory_order_consume);
+    atomic_read_explicit(&rule->patterns, &p, memory_order_consume);
     for (; p; p = p->next) {
         two_words difference = (DIFFERENCE(0) | DIFFERENCE(1)
                                 | DIFFERENCE(2) | DIFFERENCE(3));
@@ -148,11 +138,11 @@ entry_matches(struct dpif_xdp_entry *entry, const struct dpif_xdp_key *key)
     return false;
 }
 
-static inline struct dpif_xdp_entry *
-entry_at(const struct dpif_xdp_entries *entries, uint32_t index)
+static inline struct dpif_xdp_rule *
+rule_at(const struct dpif_xdp_rules *all, uint32_t index)
 {
-    return (OVS_LIKELY(index < entries->n)
-            ? ovsrcu_get(struct dpif_xdp_entry *, &entries->entries[index])
+    return (OVS_LIKELY(index < all->n)
+            ? ovsrcu_get(struct dpif_xdp_rule *, &all->rules[index])
             : NULL);
 }
 

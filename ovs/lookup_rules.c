@@ -14,16 +14,12 @@
 static struct subtable *subtable_get(struct dpif_xdp_cls *,
                                      const struct flow_wildcards *);
 static uint32_t wc_hash(const struct flow_wildcards *);
-static void subtable_insert(struct subtable *, struct dpif_xdp_entry *);
-static void subtable_remove(struct subtable *, const struct dpif_xdp_entry *);
+static void subtable_insert(struct subtable *, struct dpif_xdp_rule *);
+static void subtable_remove(struct subtable *, const struct dpif_xdp_rule *);
 static void subtable_destroy(struct dpif_xdp_cls *, struct subtable *);
-static struct dpif_xdp_entry *entry_find(const struct subtable *,
-                                         uint64_t hash,
-                                         const uint64_t values[]);
-static struct dpif_xdp_entry *entry_create(struct subtable *,
-                                           struct dpif_xdp_rule *,
-                                           uint64_t hash,
-                                           const uint64_t values[]);
+static struct dpif_xdp_rule *rule_find(const struct subtable *, uint64_t hash,
+                                       const uint64_t values[]);
+static void add_rules(struct dpif_xdp_cls *, uint32_t n);
 static uint32_t index_alloc(struct dpif_xdp_cls *);
 static bool is_simple(const struct flow_wildcards *);
 
@@ -32,7 +28,8 @@ dpif_xdp_cls_init(struct dpif_xdp_cls *cls)
 {
     pvector_init(&cls->subtables);
     hmap_init(&cls->by_mask);
-    ovsrcu_init(&cls->entries, NULL);
+    ovsrcu_init(&cls->rules, NULL);
+    atomic_init(&cls->n_rules, 0);
     cls->last = NULL;
     cls->free_indexes = NULL;
     cls->n_free = 0;
@@ -46,19 +43,16 @@ dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls)
     pvector_destroy(&cls->subtables);
     hmap_destroy(&cls->by_mask);
     free(cls->free_indexes);
-    ovsrcu_postpone(free, ovsrcu_get_protected(struct dpif_xdp_entries *,
-                                               &cls->entries));
+    ovsrcu_postpone(free, ovsrcu_get_protected(struct dpif_xdp_rules *,
+                                               &cls->rules));
 }
 
 struct dpif_xdp_rule *
-dpif_xdp_cls_insert(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule,
-                    const struct match *match)
+dpif_xdp_cls_place(struct dpif_xdp_cls *cls, const struct match *match,
+                   struct dpif_xdp_place *place)
 {
     struct flow_wildcards wc = match->wc;
-    struct dpif_xdp_entries *entries;
-    struct dpif_xdp_entry *entry;
     struct subtable *subtable;
-    uint64_t values[FLOW_U64S];
     uint64_t hash = 0;
 
     WC_MASK_FIELD(&wc, in_port);
@@ -66,58 +60,68 @@ dpif_xdp_cls_insert(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule,
     for (size_t i = 0; i < subtable->n_words; i++) {
         const struct mask_word *word = &subtable->words[i];
 
-        values[i] = flow_u64_value(&match->flow, word->word) & word->mask;
-        hash = hash_word(hash, values[i], word);
+        place->values[i] = (flow_u64_value(&match->flow, word->word)
+                            & word->mask);
+        hash = hash_word(hash, place->values[i], word);
     }
-    hash = hash_end(hash);
-    entry = entry_find(subtable, hash, values);
-    if (entry) {
-        return entry->rule;
-    }
+    place->subtable = subtable;
+    place->hash = hash_end(hash);
+    place->n_values = subtable->n_words;
+    return rule_find(subtable, place->hash, place->values);
+}
 
-    entry = entry_create(subtable, rule, hash, values);
-    entry->index = index_alloc(cls);
-    entries = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
-    ovsrcu_set(&entries->entries[entry->index], entry);
-    rule->entry = entry;
-    subtable_insert(subtable, entry);
-    return NULL;
+void
+dpif_xdp_cls_insert(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule,
+                    const struct dpif_xdp_place *place, uint64_t *values)
+{
+    uint32_t index = index_alloc(cls);
+    struct dpif_xdp_rules *all
+        = ovsrcu_get_protected(struct dpif_xdp_rules *, &cls->rules);
+
+    memcpy(values, place->values, place->n_values * sizeof values[0]);
+    rule->values = values;
+    rule->hash = place->hash;
+    rule->subtable = place->subtable;
+    rule->index = index;
+    atomic_init(&rule->patterns, NULL);
+    ovsrcu_set(&all->rules[index], rule);
+    subtable_insert(place->subtable, rule);
+    add_rules(cls, 1);
 }
 
 void
 dpif_xdp_cls_remove(struct dpif_xdp_cls *cls, struct dpif_xdp_rule *rule)
 {
-    struct dpif_xdp_entries *entries
-        = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
-    struct dpif_xdp_entry *entry = rule->entry;
-    struct subtable *subtable = entry->subtable;
+    struct dpif_xdp_rules *all
+        = ovsrcu_get_protected(struct dpif_xdp_rules *, &cls->rules);
+    struct subtable *subtable = rule->subtable;
 
-    ovsrcu_set(&entries->entries[entry->index], NULL);
-    cls->free_indexes[cls->n_free++] = entry->index;
-    subtable_remove(subtable, entry);
+    ovsrcu_set(&all->rules[rule->index], NULL);
+    cls->free_indexes[cls->n_free++] = rule->index;
+    subtable_remove(subtable, rule);
     if (!subtable->n_rules) {
         subtable_destroy(cls, subtable);
     }
+    add_rules(cls, -1);
+}
+
+static void
+add_rules(struct dpif_xdp_cls *cls, uint32_t n)
+{
+    atomic_store_relaxed(&cls->n_rules, dpif_xdp_cls_n_rules(cls) + n);
 }
 
 void
-dpif_xdp_rule_prefetch(const struct dpif_xdp_rule *rule)
+dpif_xdp_rule_prefetch(const struct dpif_xdp_cls *cls,
+                       const struct dpif_xdp_rule *rule)
 {
-    OVS_PREFETCH(rule->entry);
-}
-
-void
-dpif_xdp_rule_prefetch_slot(const struct dpif_xdp_cls *cls,
-                            const struct dpif_xdp_rule *rule)
-{
-    const struct dpif_xdp_entries *entries
-        = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
-    const struct dpif_xdp_entry *entry = rule->entry;
+    const struct dpif_xdp_rules *all
+        = ovsrcu_get_protected(struct dpif_xdp_rules *, &cls->rules);
     const struct slots *slots
-        = ovsrcu_get_protected(struct slots *, &entry->subtable->slots);
+        = ovsrcu_get_protected(struct slots *, &rule->subtable->slots);
 
-    OVS_PREFETCH_WRITE(&slots->slots[slot_first(slots, entry->hash)]);
-    OVS_PREFETCH_WRITE(&entries->entries[entry->index]);
+    OVS_PREFETCH_WRITE(&slots->slots[slot_first(slots, rule->hash)]);
+    OVS_PREFETCH_WRITE(&all->rules[rule->index]);
 }
 
 void
@@ -125,24 +129,23 @@ dpif_xdp_rule_uninit(struct dpif_xdp_rule *rule)
 {
     struct pattern *pattern, *next;
 
-    atomic_read_relaxed(&rule->entry->patterns, &pattern);
+    atomic_read_relaxed(&rule->patterns, &pattern);
     for (; pattern; pattern = next) {
         next = pattern->next;
         free_cacheline(pattern);
     }
-    free_cacheline(rule->entry);
 }
 
 void
 dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule, struct flow_wildcards *wc)
 {
-    *wc = rule->entry->subtable->wc;
+    *wc = rule->subtable->wc;
 }
 
 bool
 dpif_xdp_rule_is_simple(const struct dpif_xdp_rule *rule)
 {
-    return rule->entry->subtable->simple;
+    return rule->subtable->simple;
 }
 
 void
@@ -170,30 +173,52 @@ dpif_xdp_cls_n_masks(const struct dpif_xdp_cls *cls)
     return pvector_count(&cls->subtables);
 }
 
-/* Returns an index whose entry is free.  The first one is 0 and not used. */
+uint32_t
+dpif_xdp_cls_n_rules(const struct dpif_xdp_cls *cls)
+{
+    uint32_t n;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_cls *, cls)->n_rules, &n);
+    return n;
+}
+
+struct dpif_xdp_rule *
+dpif_xdp_cls_next(const struct dpif_xdp_cls *cls, uint32_t *position)
+{
+    const struct dpif_xdp_rules *all = ovsrcu_get(struct dpif_xdp_rules *,
+                                                  &cls->rules);
+    struct dpif_xdp_rule *rule = NULL;
+
+    while (!rule && ++*position < all->n) {
+        rule = rule_at(all, *position);
+    }
+    return rule;
+}
+
+/* Returns an index that no rule has.  The first one is 0 and not used. */
 static uint32_t
 index_alloc(struct dpif_xdp_cls *cls)
 {
     if (!cls->n_free) {
-        struct dpif_xdp_entries *old
-            = ovsrcu_get_protected(struct dpif_xdp_entries *, &cls->entries);
+        struct dpif_xdp_rules *old
+            = ovsrcu_get_protected(struct dpif_xdp_rules *, &cls->rules);
         size_t old_n = old ? old->n : 0;
         size_t n = old_n ? 2 * old_n : 64;
-        struct dpif_xdp_entries *new
-            = xzalloc(sizeof *new + n * sizeof new->entries[0]);
+        struct dpif_xdp_rules *new
+            = xzalloc(sizeof *new + n * sizeof new->rules[0]);
 
         new->n = n;
         cls->free_indexes = xrealloc(cls->free_indexes,
                                      n * sizeof *cls->free_indexes);
         for (size_t i = 0; i < old_n; i++) {
-            ovsrcu_init(&new->entries[i],
-                        ovsrcu_get_protected(struct dpif_xdp_entry *,
-                                             &old->entries[i]));
+            ovsrcu_init(&new->rules[i],
+                        ovsrcu_get_protected(struct dpif_xdp_rule *,
+                                             &old->rules[i]));
         }
         while (n > old_n) {
             cls->free_indexes[cls->n_free++] = --n;
         }
-        ovsrcu_set(&cls->entries, new);
+        ovsrcu_set(&cls->rules, new);
         if (old) {
             ovsrcu_postpone(free, old);
         }
@@ -291,58 +316,43 @@ subtable_destroy(struct dpif_xdp_cls *cls, struct subtable *subtable)
     ovsrcu_postpone(subtable_free, subtable);
 }
 
-static struct dpif_xdp_entry *
-entry_find(const struct subtable *subtable, uint64_t hash,
-           const uint64_t values[])
+static struct dpif_xdp_rule *
+rule_find(const struct subtable *subtable, uint64_t hash,
+          const uint64_t values[])
 {
     const struct slots *slots = ovsrcu_get_protected(struct slots *,
                                                      &subtable->slots);
 
     for (size_t i = slot_first(slots, hash); slot_hash(slots, i);
          i = slot_next(slots, i)) {
-        struct dpif_xdp_entry *entry
-            = ovsrcu_get_protected(struct dpif_xdp_entry *,
-                                   &slots->slots[i].entry);
+        struct dpif_xdp_rule *rule
+            = ovsrcu_get_protected(struct dpif_xdp_rule *,
+                                   &slots->slots[i].rule);
 
-        if (slot_hash(slots, i) == hash && entry
-            && !memcmp(entry->values, values,
+        if (slot_hash(slots, i) == hash && rule
+            && !memcmp(rule->values, values,
                        subtable->n_words * sizeof values[0])) {
-            return entry;
+            return rule;
         }
     }
     return NULL;
 }
 
-static struct dpif_xdp_entry *
-entry_create(struct subtable *subtable, struct dpif_xdp_rule *rule,
-             uint64_t hash, const uint64_t values[])
-{
-    size_t size = subtable->n_words * sizeof values[0];
-    struct dpif_xdp_entry *entry = xmalloc_cacheline(sizeof *entry + size);
-
-    memcpy(entry->values, values, size);
-    entry->hash = hash;
-    entry->rule = rule;
-    entry->subtable = subtable;
-    atomic_init(&entry->patterns, NULL);
-    return entry;
-}
-
-/* 'hash' is that of 'entry', which may be far away in memory. */
+/* 'hash' is that of 'rule', which may be far away in memory. */
 static void
-slots_insert(struct slots *slots, struct dpif_xdp_entry *entry, uint64_t hash)
+slots_insert(struct slots *slots, struct dpif_xdp_rule *rule, uint64_t hash)
 {
     size_t i = slot_first(slots, hash);
 
     while (slot_hash(slots, i)) {
         i = slot_next(slots, i);
     }
-    ovsrcu_set(&slots->slots[i].entry, entry);
+    ovsrcu_set(&slots->slots[i].rule, rule);
     atomic_store_explicit(&slots->slots[i].hash, hash, memory_order_release);
 }
 
 static void
-subtable_insert(struct subtable *subtable, struct dpif_xdp_entry *entry)
+subtable_insert(struct subtable *subtable, struct dpif_xdp_rule *rule)
 {
     struct slots *old = ovsrcu_get_protected(struct slots *, &subtable->slots);
 
@@ -353,9 +363,9 @@ subtable_insert(struct subtable *subtable, struct dpif_xdp_entry *entry)
 
         new->mask = n - 1;
         for (size_t i = 0; i <= old->mask; i++) {
-            struct dpif_xdp_entry *moved
-                = ovsrcu_get_protected(struct dpif_xdp_entry *,
-                                       &old->slots[i].entry);
+            struct dpif_xdp_rule *moved
+                = ovsrcu_get_protected(struct dpif_xdp_rule *,
+                                       &old->slots[i].rule);
 
             if (moved) {
                 slots_insert(new, moved, slot_hash(old, i));
@@ -366,30 +376,30 @@ subtable_insert(struct subtable *subtable, struct dpif_xdp_entry *entry)
         subtable->n_used = subtable->n_rules;
         old = new;
     }
-    slots_insert(old, entry, entry->hash);
+    slots_insert(old, rule, rule->hash);
     subtable->n_used++;
     subtable->n_rules++;
 }
 
 static void
-subtable_remove(struct subtable *subtable, const struct dpif_xdp_entry *entry)
+subtable_remove(struct subtable *subtable, const struct dpif_xdp_rule *rule)
 {
     struct slots *slots = ovsrcu_get_protected(struct slots *,
                                                &subtable->slots);
-    size_t i = slot_first(slots, entry->hash);
+    size_t i = slot_first(slots, rule->hash);
 
-    while (ovsrcu_get_protected(struct dpif_xdp_entry *,
-                                &slots->slots[i].entry) != entry) {
+    while (ovsrcu_get_protected(struct dpif_xdp_rule *,
+                                &slots->slots[i].rule) != rule) {
         i = slot_next(slots, i);
     }
-    ovsrcu_set(&slots->slots[i].entry, NULL);
+    ovsrcu_set(&slots->slots[i].rule, NULL);
     subtable->n_rules--;
 
     /* No search has to get past slots that only a free one follows. */
     if (!slot_hash(slots, slot_next(slots, i))) {
         while (slot_hash(slots, i)
-               && !ovsrcu_get_protected(struct dpif_xdp_entry *,
-                                        &slots->slots[i].entry)) {
+               && !ovsrcu_get_protected(struct dpif_xdp_rule *,
+                                        &slots->slots[i].rule)) {
             atomic_store_relaxed(&slots->slots[i].hash, 0);
             subtable->n_used--;
             i = (i - 1) & slots->mask;

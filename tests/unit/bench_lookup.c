@@ -137,6 +137,7 @@ nothing_lookup(uint32_t *ids)
 struct xdp_rule {
     struct dpif_xdp_rule rule;
     uint32_t id;
+    uint64_t values[];
 };
 
 static struct dpif_xdp_cls xdp_cls;
@@ -158,11 +159,14 @@ xdp_init(const struct config *c)
 static void
 xdp_insert(const struct match *match, uint32_t id)
 {
-    struct xdp_rule *rule = xmalloc(sizeof *rule);
+    struct dpif_xdp_place place;
 
-    rule->id = id;
-    if (dpif_xdp_cls_insert(&xdp_cls, &rule->rule, match)) {
-        free(rule);
+    if (!dpif_xdp_cls_place(&xdp_cls, match, &place)) {
+        struct xdp_rule *rule
+            = xmalloc(sizeof *rule + place.n_values * sizeof rule->values[0]);
+
+        rule->id = id;
+        dpif_xdp_cls_insert(&xdp_cls, &rule->rule, &place, rule->values);
     }
 }
 

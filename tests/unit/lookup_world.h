@@ -17,6 +17,7 @@
 struct target {
     struct dpif_xdp_rule rule;
     struct match match;
+    uint64_t values[FLOW_U64S];         /* Of 'rule'. */
     bool inserted;
 };
 
@@ -114,12 +115,20 @@ random_match(struct match *match)
     }
 }
 
-/* Does nothing if there is one with an equal match. */
-static inline void
+/* Does nothing but return it if there is one with an equal match, else returns
+ * NULL. */
+static inline struct dpif_xdp_rule *
 target_insert(struct dpif_xdp_cls *cls, struct target *target)
 {
-    target->inserted = !dpif_xdp_cls_insert(cls, &target->rule,
-                                            &target->match);
+    struct dpif_xdp_place place;
+    struct dpif_xdp_rule *other = dpif_xdp_cls_place(cls, &target->match,
+                                                     &place);
+
+    if (!other) {
+        dpif_xdp_cls_insert(cls, &target->rule, &place, target->values);
+    }
+    target->inserted = !other;
+    return other;
 }
 
 /* Frees what readers may hold, once the caller has none of it. */

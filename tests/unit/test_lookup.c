@@ -424,17 +424,15 @@ test_equal_match(void **state)
     prefix_target(&target, 10 << 24, 8);
     prefix_target(&equal, (10 << 24) + 1, 8);   /* Under the mask. */
     prefix_target(&other_mask, 10 << 24, 9);
-    assert_null(dpif_xdp_cls_insert(&cls, &target.rule, &target.match));
-    assert_null(dpif_xdp_cls_insert(&cls, &other_mask.rule,
-                                    &other_mask.match));
-    assert_ptr_equal(dpif_xdp_cls_insert(&cls, &equal.rule, &equal.match),
-                     &target.rule);
+    assert_null(target_insert(&cls, &target));
+    assert_null(target_insert(&cls, &other_mask));
+    assert_ptr_equal(target_insert(&cls, &equal), &target.rule);
 
     target_remove(&cls, &target);
     target_remove(&cls, &other_mask);
     ipv4_key(&key, 10 << 24);
     assert_null(dpif_xdp_cls_lookup(&cls, &key));
-    assert_null(dpif_xdp_cls_insert(&cls, &equal.rule, &equal.match));
+    assert_null(target_insert(&cls, &equal));
     assert_ptr_equal(dpif_xdp_cls_lookup(&cls, &key), &equal.rule);
     target_remove(&cls, &equal);
     dpif_xdp_cls_destroy(&cls);
@@ -464,7 +462,7 @@ test_equal_rule_hashes(void **state)
             = i ? (sum << 32 | sum >> 32) - secret : 12345;
         target_insert(&cls, &targets[i]);
 
-        const struct subtable *subtable = targets[i].rule.entry->subtable;
+        const struct subtable *subtable = targets[i].rule.subtable;
 
         for (size_t j = 0; j < subtable->n_words; j++) {
             if (subtable->words[j].word == word) {
@@ -474,8 +472,7 @@ test_equal_rule_hashes(void **state)
         flow = targets[i].match.flow;
         dpif_xdp_key_from_flow(&flow, &keys[i]);
     }
-    assert_int_equal(targets[0].rule.entry->hash,
-                     targets[1].rule.entry->hash);
+    assert_int_equal(targets[0].rule.hash, targets[1].rule.hash);
     dpif_xdp_cls_lookup_batch(&cls, NULL, burst, 2, rules, &stats);
     for (size_t i = 0; i < 2; i++) {
         assert_ptr_equal(rules[i], &targets[i].rule);
