@@ -33,7 +33,7 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
         return -ENOSPC;
     }
     *ret_full = OXDP_TABLE_FULL_MASKS;
-    mask_index = oxdp_table_mask_get(t, spec->mask);
+    mask_index = oxdp_table_mask_get(t, spec->mask, spec->hint);
     if (mask_index < 0) {
         if (mask_index == -E2BIG) {
             *ret_full = OXDP_TABLE_FULL_WORDS;

@@ -58,6 +58,13 @@ struct oxdp_flow {
     const struct dp_op *ops;    /* In order; code and arguments: 'needs', 'growth' and 'codes' of all are set here
                                  * from those of each. */
     uint32_t n_ops;
+    struct oxdp_mask_hint *hint;    /* Of that mask, or NULL: finds it at once. */
+};
+
+/* Where a mask was found last.  Zeroed at first, then written by oxdp_table_insert(). */
+struct oxdp_mask_hint {
+    uint32_t index;
+    uint32_t id;
 };
 
 /* Why a flow does not fit.  X(name, text shown to people) */

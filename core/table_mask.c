@@ -12,6 +12,7 @@
 /* A region larger than this many buckets for each bucketful of flows means keys that collide: no use in growing. */
 #define MAX_SPARSENESS 32
 
+static int find_or_add_mask(struct oxdp_table *, const union dp_key *mask);
 static uint32_t hash_mask(const union dp_key *mask);
 static int count_cold(const union dp_key *mask);
 static bool mask_equals(const struct dp_mask *, const union dp_key *);
@@ -33,24 +34,32 @@ static uint32_t n_masks(const struct dp_head *head)
     return DP_MASKS_N(head->masks_now);
 }
 
-int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
+int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask, struct oxdp_mask_hint *hint)
+{
+    int index;
+
+    if (hint && hint->id && t->masks[hint->index].id == hint->id && t->mem.masks[hint->index].n_flows) {
+        t->mem.masks[hint->index].n_flows++;
+        return hint->index;
+    }
+    index = find_or_add_mask(t, mask);
+    if (hint && index > 0) {
+        *hint = (struct oxdp_mask_hint) { index, t->masks[index].id };
+    }
+    return index;
+}
+
+static int find_or_add_mask(struct oxdp_table *t, const union dp_key *mask)
 {
     uint32_t hash = hash_mask(mask);
-    uint32_t index = t->last_mask;
     struct dp_head *head = t->mem.head;
+    uint32_t index;
 
-    if (!t->masks[index].used || t->masks[index].hash != hash || !mask_equals(&t->mem.masks[index], mask)) {
-        for (index = 1; index <= DP_MAX_MASKS; index++) {
-            if (t->masks[index].used && t->masks[index].hash == hash
-                && mask_equals(&t->mem.masks[index], mask)) {
-                break;
-            }
+    for (index = 1; index <= DP_MAX_MASKS; index++) {
+        if (t->masks[index].used && t->masks[index].hash == hash && mask_equals(&t->mem.masks[index], mask)) {
+            t->mem.masks[index].n_flows++;
+            return index;
         }
-    }
-    if (index <= DP_MAX_MASKS) {
-        t->last_mask = index;
-        t->mem.masks[index].n_flows++;
-        return index;
     }
 
     if (count_cold(mask) > DP_FLOW_COLD) {
@@ -73,12 +82,12 @@ int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask)
     m->region = DP_REGION(first, 0);
     m->n_flows = 1;
     t->masks[index].used = true;
+    t->masks[index].id = ++t->last_id;
     t->masks[index].hash = hash;
     t->masks[index].packets = 0;
     order_of(head)[n_masks(head)] = index;
     __atomic_store_n(&head->masks_now, head->masks_now + 1, __ATOMIC_RELEASE);
     update_union(t);
-    t->last_mask = index;
     return index;
 }
 

@@ -31,15 +31,16 @@ struct oxdp_table {
 
     struct oxdp_table_mask {
         bool used;
+        uint32_t id;            /* No mask before had it. */
         uint32_t hash;          /* Of the mask, to find it. */
         uint64_t packets;       /* Matched up to the last ranking. */
     } masks[DP_MAX_MASKS + 1];
-    uint32_t last_mask;         /* Found last: most likely found next. */
+    uint32_t last_id;
 };
 
 /* Index of the mask equal to '*mask', made if there is none, with a reference for one flow; -ENOSPC; or
- * -E2BIG: flows have no room for so many words. */
-int oxdp_table_mask_get(struct oxdp_table *, const union dp_key *mask);
+ * -E2BIG: flows have no room for so many words.  'hint' may be NULL. */
+int oxdp_table_mask_get(struct oxdp_table *, const union dp_key *mask, struct oxdp_mask_hint *hint);
 void oxdp_table_mask_put(struct oxdp_table *, uint32_t mask_index);
 
 /* Links a complete flow, whose hash is known, into the hash table of its mask.  0 or -ENOSPC. */

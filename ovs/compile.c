@@ -10,7 +10,6 @@
 #include "netlink.h"
 #include "odp-netlink.h"
 #include "odp-util.h"
-#include "openvswitch/match.h"
 #include "packets.h"
 
 /* A program under construction. */
@@ -40,13 +39,16 @@ static void compile_set(struct program *, const struct nlattr *key,
                         bool masked);
 
 enum dpif_xdp_compile_reason
-dpif_xdp_compile(const struct match *match, const struct nlattr *actions,
-                 size_t actions_len, const struct dp_capability *caps,
+dpif_xdp_compile(const struct flow *flow, const struct flow_wildcards *wc,
+                 struct dpif_xdp_compiled_mask *last,
+                 const struct nlattr *actions, size_t actions_len,
+                 const struct dp_capability *caps,
                  struct dpif_xdp_compiled *ret, bool *ret_matches)
 {
     enum dpif_xdp_compile_reason reason;
 
-    reason = dpif_xdp_compile_match(match, caps, &ret->key, &ret->mask);
+    reason = dpif_xdp_compile_match(flow, wc, last, caps, &ret->key,
+                                    &ret->mask);
     *ret_matches = reason == DPIF_XDP_COMPILE_OK;
     if (reason) {
         return reason;

@@ -12,9 +12,10 @@
 #include "dp/capability.h"
 #include "dp/key.h"
 #include "dp/table.h"
+#include "openvswitch/types.h"
 
 struct flow;
-struct match;
+struct flow_wildcards;
 struct nlattr;
 
 /* Why a flow is run by the engine.  X(name, text shown to people). */
@@ -49,11 +50,22 @@ struct dpif_xdp_compiled {
     uint32_t outputs[DP_MAX_GROUP];     /* to be found: datapath ports. */
 };
 
+/* What a mask became for the flow translated last, of use for the next with the
+ * same mask.  Zeroed at first. */
+struct dpif_xdp_compiled_mask {
+    bool valid;
+    uint8_t nw_proto;           /* Of that flow, 0 if the mask has it not. */
+    ovs_be16 dl_type;
+    enum dpif_xdp_compile_reason reason;    /* Why there is none. */
+    union dp_key mask;
+};
+
 /* The key of a packet that flow_extract() turned into 'flow' ('in_port' is a
  * datapath port). */
 void dpif_xdp_compile_key(const struct flow *flow, union dp_key *);
 
-/* Translates a whole datapath flow for a program that can do 'caps'.
+/* Translates a whole datapath flow for a program that can do 'caps'.  '*last' is
+ * of 'wc', or NULL.
  *
  * If the match cannot be expressed, returns why and leaves '*ret' undefined:
  * such a flow does not go into the tables at all.  If only the actions cannot
@@ -61,8 +73,9 @@ void dpif_xdp_compile_key(const struct flow *flow, union dp_key *);
  * no operations: the tables find the flow, the engine runs it
  * ('*ret_matches' says which).  Otherwise DPIF_XDP_COMPILE_OK. */
 enum dpif_xdp_compile_reason dpif_xdp_compile(
-    const struct match *, const struct nlattr *actions, size_t actions_len,
-    const struct dp_capability *caps, struct dpif_xdp_compiled *ret,
-    bool *ret_matches);
+    const struct flow *, const struct flow_wildcards *wc,
+    struct dpif_xdp_compiled_mask *last, const struct nlattr *actions,
+    size_t actions_len, const struct dp_capability *caps,
+    struct dpif_xdp_compiled *ret, bool *ret_matches);
 
 #endif /* ovs/compile.h */

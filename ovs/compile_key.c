@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct flow and struct match -> keys and masks of dp/key.h. */
+/* struct flow and its wildcards -> keys and masks of dp/key.h. */
 #include <config.h>
 
 #include "ovs/compile_private.h"
@@ -8,7 +8,7 @@
 #include <netinet/ip6.h>
 #include <string.h>
 
-#include "openvswitch/match.h"
+#include "flow.h"
 #include "packets.h"
 
 /* Which fields share a word depends on the protocol. */
@@ -86,35 +86,57 @@ is_empty(const struct flow *flow)
     return !any;
 }
 
+/* Translates 'wc' for flows of 'kind'. */
+static void
+compile_mask(const struct flow_wildcards *wc, struct kind kind,
+             struct dpif_xdp_compiled_mask *ret)
+{
+    struct flow rest = wc->masks;
+
+    move(&rest, kind, &ret->mask);
+    rest.packet_type = 0;
+    ret->reason = (!is_empty(&rest) ? DPIF_XDP_COMPILE_KEY_FIELD
+                   : wc->masks.dl_type != OVS_BE16_MAX
+                   ? DPIF_XDP_COMPILE_KEY_TYPE : DPIF_XDP_COMPILE_OK);
+    ret->dl_type = kind.dl_type;
+    ret->nw_proto = kind.nw_proto;
+    ret->valid = true;
+}
+
 enum dpif_xdp_compile_reason
-dpif_xdp_compile_match(const struct match *match,
+dpif_xdp_compile_match(const struct flow *flow,
+                       const struct flow_wildcards *wc,
+                       struct dpif_xdp_compiled_mask *last,
                        const struct dp_capability *caps, union dp_key *key,
                        union dp_key *mask)
 {
-    struct flow rest = match->wc.masks;
-    const struct flow *flow = &match->flow;
+    struct dpif_xdp_compiled_mask own;
     struct kind kind = {
         .dl_type = flow->dl_type,
-        .nw_proto = rest.nw_proto == UINT8_MAX ? flow->nw_proto : 0,
+        .nw_proto = wc->masks.nw_proto == UINT8_MAX ? flow->nw_proto : 0,
     };
 
-    move(&rest, kind, mask);
+    if (!last) {
+        last = &own;
+        last->valid = false;
+    }
+    if (!last->valid || last->dl_type != kind.dl_type
+        || last->nw_proto != kind.nw_proto) {
+        compile_mask(wc, kind, last);
+    }
 
     /* Only Ethernet frames reach the program. */
     if (flow->packet_type != htonl(PT_ETH)) {
         return DPIF_XDP_COMPILE_KEY_FIELD;
     }
-    rest.packet_type = 0;
-    if (!is_empty(&rest)) {
-        return DPIF_XDP_COMPILE_KEY_FIELD;
+    if (last->reason) {
+        return last->reason;
     }
-    if (match->wc.masks.dl_type != OVS_BE16_MAX) {
-        return DPIF_XDP_COMPILE_KEY_TYPE;
-    }
-    if (key_groups(mask, flow) & ~caps->key_groups) {
+    if (key_groups(&last->mask, flow) & ~caps->key_groups) {
         return DPIF_XDP_COMPILE_KEY_PROGRAM;
     }
 
+    *mask = last->mask;
     copy(flow, kind, key);
     for (int i = 0; i < DP_KEY_WORDS; i++) {
         key->w[i] &= mask->w[i];

@@ -8,8 +8,9 @@
 /* Translates a match; see dpif_xdp_compile().  On failure '*key' and '*mask'
  * are undefined. */
 enum dpif_xdp_compile_reason dpif_xdp_compile_match(
-    const struct match *, const struct dp_capability *, union dp_key *key,
-    union dp_key *mask);
+    const struct flow *, const struct flow_wildcards *,
+    struct dpif_xdp_compiled_mask *last, const struct dp_capability *,
+    union dp_key *key, union dp_key *mask);
 
 /* Translates actions into fate and operations; on failure the fate is
  * DP_FATE_ENGINE with no operations. */

@@ -121,17 +121,15 @@ dpif_xdp_flow_format(const struct dpif_xdp_dp *dp,
     memset(ret, 0, sizeof *ret);
     if (!terse) {
         const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
-        struct flow_wildcards wc;
         struct flow key;
         struct odp_flow_key_parms parms = {
             .flow = &key,
-            .mask = &wc.masks,
+            .mask = &dpif_xdp_rule_wc(&flow->rule)->masks,
             .support = dpif_xdp_odp_support,
         };
         size_t offset;
 
         miniflow_expand(flow->key, &key);
-        dpif_xdp_rule_mask(&flow->rule, &wc);
 
         offset = key_buf->size;
         ret->key = ofpbuf_tail(key_buf);

@@ -144,7 +144,7 @@ dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
     dpif_xdp_cls_insert(&dp->cls, &flow->rule, &place, values);
     dpif_xdp_ufids_insert(&dp->ufids, flow);
     if (!probe) {
-        dpif_xdp_fastpath_put(dp, flow, match, actions, actions_len);
+        dpif_xdp_fastpath_put(dp, flow, &match->flow);
     }
     log_change(dp, flow, "flow_add");
     return NULL;
@@ -512,7 +512,7 @@ modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     if (old != flow->first_actions) {
         ovsrcu_postpone(free, old);
     }
-    dpif_xdp_fastpath_put(dp, flow, match, put->actions, put->actions_len);
+    dpif_xdp_fastpath_put(dp, flow, &match->flow);
     if (put->flags & DPIF_FP_ZERO_STATS) {
         dpif_xdp_fastpath_zero_stats(dp, flow);
         reset_stats(flow);

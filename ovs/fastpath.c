@@ -13,7 +13,7 @@
 #include "dp/capability.h"
 #include "dp/record.h"
 #include "dpif_xdp_private.h"
-#include "openvswitch/match.h"
+#include "flow.h"
 #include "openvswitch/vlog.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
@@ -25,6 +25,13 @@ static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
 static bool has_entries(const struct dpif_xdp_flow *);
 static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
                    const struct dpif_xdp_compiled *);
+static struct mask_memo *mask_memo(const struct dpif_xdp_flow *);
+
+/* What all flows with one mask share. */
+struct mask_memo {
+    struct dpif_xdp_compiled_mask compiled;
+    struct oxdp_mask_hint hint;
+};
 
 struct dpif_xdp_fastpath *
 dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
@@ -142,19 +149,21 @@ shares_meters(const struct dpif_xdp_dp *dp,
 /* Compiles a flow for one hook, for the engine if that cannot run it.  The
  * group that a flow sends to is its own. */
 static enum dpif_xdp_fastpath_reason
-compile(const struct dpif_xdp_dp *dp, bool on_tcx, const struct match *match,
-        const struct nlattr *actions, size_t actions_len,
+compile(const struct dpif_xdp_dp *dp, bool on_tcx,
+        const struct dpif_xdp_flow *flow, const struct flow *key,
         struct dpif_xdp_compiled *compiled, bool *matches)
 {
+    const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
-    odp_port_t in_port = match->flow.in_port.odp_port;
+    odp_port_t in_port = key->in_port.odp_port;
     const struct dp_capability caps
         = (on_tcx ? *oxdp_tcx_capability(fp->progs)
            : oxdp_progs_capability(fp->progs, odp_to_u32(in_port)));
     enum dpif_xdp_fastpath_reason reason;
 
     reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
-        match, actions, actions_len, &caps, compiled, matches);
+        key, dpif_xdp_rule_wc(&flow->rule), &mask_memo(flow)->compiled,
+        actions->actions, actions->size, &caps, compiled, matches);
     if (!reason && !can_output(fp, on_tcx, compiled)) {
         reason = REASON_PORT;
     } else if (!reason && !shares_meters(dp, compiled)) {
@@ -175,14 +184,14 @@ compile(const struct dpif_xdp_dp *dp, bool on_tcx, const struct match *match,
 /* Compiles the flow that XDP cannot run for tcx behind it.  False: that cannot
  * either. */
 static bool
-compile_for_both(const struct dpif_xdp_dp *dp, const struct match *match,
-                 const struct nlattr *actions, size_t actions_len,
+compile_for_both(const struct dpif_xdp_dp *dp,
+                 const struct dpif_xdp_flow *flow, const struct flow *key,
                  struct dpif_xdp_compiled *compiled)
 {
     struct dpif_xdp_compiled other;
     bool matches;
 
-    if (compile(dp, true, match, actions, actions_len, &other, &matches)) {
+    if (compile(dp, true, flow, key, &other, &matches)) {
         return false;
     }
     *compiled = other;
@@ -192,8 +201,7 @@ compile_for_both(const struct dpif_xdp_dp *dp, const struct match *match,
 
 void
 dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
-                      const struct match *match, const struct nlattr *actions,
-                      size_t actions_len)
+                      const struct flow *key)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct dpif_xdp_compiled compiled;
@@ -205,13 +213,12 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     if (!fp) {
         return;
     }
-    hook = dpif_xdp_fastpath_hook_of(dp, match->flow.in_port.odp_port);
+    hook = dpif_xdp_fastpath_hook_of(dp, key->in_port.odp_port);
     on_tcx = hook == DPIF_XDP_HOOK_TCX;
     uncount(fp, flow);
-    reason = compile(dp, on_tcx, match, actions, actions_len, &compiled,
-                     &matches);
+    reason = compile(dp, on_tcx, flow, key, &compiled, &matches);
     if (reason && hook == DPIF_XDP_HOOK_BOTH
-        && compile_for_both(dp, match, actions, actions_len, &compiled)) {
+        && compile_for_both(dp, flow, key, &compiled)) {
         reason = REASON_OK;
         matches = on_tcx = true;
     }
@@ -388,6 +395,7 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
         .arg = compiled->arg,
         .ops = compiled->ops,
         .n_ops = compiled->n_ops,
+        .hint = &mask_memo(flow)->hint,
     };
     enum oxdp_table_full full;
     uint32_t index;
@@ -409,6 +417,17 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
     flow->fp.index = index;
     stats_change_end(fp);
     return true;
+}
+
+static struct mask_memo *
+mask_memo(const struct dpif_xdp_flow *flow)
+{
+    void **aux = dpif_xdp_rule_aux(&flow->rule);
+
+    if (!*aux) {
+        *aux = xzalloc(sizeof(struct mask_memo));
+    }
+    return *aux;
 }
 
 static bool

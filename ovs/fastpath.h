@@ -22,8 +22,7 @@ struct dpif_xdp_fastpath;
 struct dpif_xdp_flow;
 struct ds;
 struct dp_record;
-struct match;
-struct nlattr;
+struct flow;
 
 /* Creates the fast path over the tables of dp->progs; NULL if that fails. */
 struct dpif_xdp_fastpath *dpif_xdp_fastpath_create(struct dpif_xdp_dp *);
@@ -50,11 +49,10 @@ struct dpif_xdp_fastpath_flow {
 /* Prepares a new flow. */
 void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
 
-/* Puts 'flow' into the tables, or replaces what is there after its actions
- * changed: packets that come from now on get the new ones. */
-void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
-                           const struct match *, const struct nlattr *actions,
-                           size_t actions_len);
+/* Puts 'flow', whose key is 'key', into the tables, or replaces what is there
+ * after its actions changed: packets that come from now on get the new ones. */
+void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *flow,
+                           const struct flow *key);
 
 /* Puts flows again that wait for a port that programs can send to. */
 void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *);

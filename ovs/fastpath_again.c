@@ -7,7 +7,7 @@
 
 #include "core/group.h"
 #include "core/table.h"
-#include "openvswitch/match.h"
+#include "flow.h"
 
 /* Flows that are looked at for it in a second. */
 #define MAX_RETRIES 65536
@@ -19,13 +19,10 @@
 static void
 put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 {
-    const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
-    struct match match;
+    struct flow key;
 
-    match.tun_md.valid = false;
-    miniflow_expand(flow->key, &match.flow);
-    dpif_xdp_rule_mask(&flow->rule, &match.wc);
-    dpif_xdp_fastpath_put(dp, flow, &match, actions->actions, actions->size);
+    miniflow_expand(flow->key, &key);
+    dpif_xdp_fastpath_put(dp, flow, &key);
 }
 
 void

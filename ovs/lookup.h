@@ -104,9 +104,12 @@ void dpif_xdp_rule_prefetch(const struct dpif_xdp_cls *,
 struct dpif_xdp_rule *dpif_xdp_cls_next(const struct dpif_xdp_cls *,
                                         uint32_t *position);
 
-/* Stores the wildcards with which 'rule' was inserted, in_port exact. */
-void dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule,
-                        struct flow_wildcards *);
+/* Returns the wildcards with which 'rule' was inserted, in_port exact. */
+const struct flow_wildcards *dpif_xdp_rule_wc(const struct dpif_xdp_rule *rule);
+
+/* Returns a pointer that all rules with one mask share, NULL at first, for
+ * writers.  free() frees what it points to, with the last of the rules. */
+void **dpif_xdp_rule_aux(const struct dpif_xdp_rule *);
 
 /* Whether 'rule' looks at nothing but recirc_id, in_port, packet_type,
  * dl_type, the first VLAN tag's TCI and nw_frag: it matches all packets that

@@ -33,6 +33,7 @@ struct subtable {
     size_t n_used;                      /* Slots that are not free. */
     size_t n_rules;
     int priority;                       /* In 'cls->subtables'. */
+    void *aux;                          /* dpif_xdp_rule_aux(). */
     struct flow_wildcards wc;
 
     OVS_ALIGNED_VAR(CACHE_LINE_SIZE) atomic_uint hits; /* Since last sort. */

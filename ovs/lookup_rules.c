@@ -136,10 +136,16 @@ dpif_xdp_rule_uninit(struct dpif_xdp_rule *rule)
     }
 }
 
-void
-dpif_xdp_rule_mask(const struct dpif_xdp_rule *rule, struct flow_wildcards *wc)
+const struct flow_wildcards *
+dpif_xdp_rule_wc(const struct dpif_xdp_rule *rule)
 {
-    *wc = rule->subtable->wc;
+    return &rule->subtable->wc;
+}
+
+void **
+dpif_xdp_rule_aux(const struct dpif_xdp_rule *rule)
+{
+    return &rule->subtable->aux;
 }
 
 bool
@@ -303,6 +309,7 @@ static void
 subtable_free(struct subtable *subtable)
 {
     free_cacheline(ovsrcu_get_protected(struct slots *, &subtable->slots));
+    free(subtable->aux);
     free_cacheline(subtable);
 }
 

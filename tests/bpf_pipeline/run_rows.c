@@ -74,7 +74,7 @@ static void compile_flow(const char *key_text, const char *actions_text, struct 
     if (!match.wc.masks.vlans[0].tci) {
         match.wc.masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
     }
-    dpif_xdp_compile(&match, actions.data, actions.size, &everything, ret, &matches);
+    dpif_xdp_compile(&match.flow, &match.wc, NULL, actions.data, actions.size, &everything, ret, &matches);
     if (!matches) {
         fail(key_text, "no program matches this");
     }

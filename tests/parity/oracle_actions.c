@@ -117,7 +117,8 @@ bool parity_compile(const uint8_t *frame, size_t len, const struct ofpbuf *actio
     match_set_recirc_id(&match, 0);
     match.flow.dl_type = flow.dl_type;
     match.wc.masks.dl_type = OVS_BE16_MAX;
-    return !dpif_xdp_compile(&match, actions->data, actions->size, &everything, compiled, &matches);
+    return !dpif_xdp_compile(&match.flow, &match.wc, NULL, actions->data, actions->size, &everything, compiled,
+                             &matches);
 }
 
 static void no_grace(void *aux)

@@ -52,7 +52,7 @@ enum parity parity_match(const uint8_t *frame, size_t len, const uint8_t *other,
     flow_zero_wildcards(&match.flow, &match.wc);
     match.flow.packet_type = htonl(PT_ETH);
 
-    dpif_xdp_compile(&match, NULL, 0, &everything, &compiled, &matches);
+    dpif_xdp_compile(&match.flow, &match.wc, NULL, NULL, 0, &everything, &compiled, &matches);
     if (!matches) {
         return PARITY_BEYOND;
     }

@@ -27,6 +27,34 @@ static const struct dp_capability everything = {
     .ops = DP_CAPABILITY_ALL_OPS,
 };
 
+/* Translates a flow, alone and after others with the same mask. */
+static enum dpif_xdp_compile_reason compile(const struct match *match, const struct nlattr *actions, size_t actions_len,
+                                            const struct dp_capability *caps, struct dpif_xdp_compiled *out,
+                                            bool *matches)
+{
+    static struct dpif_xdp_compiled_mask last;
+    static struct flow_wildcards last_wc;
+    static struct dpif_xdp_compiled again;
+    bool matches_again;
+    enum dpif_xdp_compile_reason reason = dpif_xdp_compile(&match->flow, &match->wc, NULL, actions, actions_len, caps,
+                                                           out, matches);
+
+    if (!flow_wildcards_equal(&match->wc, &last_wc)) {
+        last.valid = false;
+        last_wc = match->wc;
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dpif_xdp_compile(&match->flow, &match->wc, &last, actions, actions_len, caps, &again,
+                                          &matches_again), reason);
+        assert_int_equal(matches_again, *matches);
+        if (*matches) {
+            assert_memory_equal(&again.key, &out->key, sizeof again.key);
+            assert_memory_equal(&again.mask, &out->mask, sizeof again.mask);
+        }
+    }
+    return reason;
+}
+
 static void base_match(struct match *match)
 {
     match_init_catchall(match);
@@ -86,8 +114,7 @@ static void test_actions(void **state)
             fail_msg("%s", rows[i].actions);
         }
 
-        enum dpif_xdp_compile_reason reason = dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out,
-                                                               &matches);
+        enum dpif_xdp_compile_reason reason = compile(&match, actions.data, actions.size, &everything, &out, &matches);
 
         if (reason != rows[i].reason || out.fate != rows[i].fate || out.n_ops != rows[i].n_ops
             || (!reason && out.arg != rows[i].arg) || !matches) {
@@ -111,7 +138,7 @@ static void test_groups(void **state)
     ofpbuf_init(&actions, 0);
     for (int i = 0; i <= DP_MAX_GROUP; i++) {
         nl_msg_put_u32(&actions, OVS_ACTION_ATTR_OUTPUT, 100 - i);
-        assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+        assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                          i < DP_MAX_GROUP ? DPIF_XDP_COMPILE_OK : DPIF_XDP_COMPILE_TOO_LONG);
         if (i && i < DP_MAX_GROUP) {
             assert_int_equal(out.fate, DP_FATE_GROUP);
@@ -123,10 +150,10 @@ static void test_groups(void **state)
 
     without.ops &= ~DP_CAPABILITY_GROUPS;
     actions.size = 2 * NL_A_U32_SIZE;
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &without, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &without, &out, &matches),
                      DPIF_XDP_COMPILE_ORDER);
     without.ops |= DP_CAPABILITY_COPIES;
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &without, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &without, &out, &matches),
                      DPIF_XDP_COMPILE_OK);
     assert_int_equal(out.fate, DP_FATE_OUTPUT);
     assert_int_equal(out.n_ops, 1);
@@ -144,7 +171,7 @@ static void test_too_many(void **state)
     ofpbuf_init(&actions, 0);
     for (int i = 0; i <= DP_MAX_OPS; i++) {
         assert_int_equal(odp_actions_from_string("ct_clear", NULL, &actions), 0);
-        assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+        assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                          i < DP_MAX_OPS ? DPIF_XDP_COMPILE_OK : DPIF_XDP_COMPILE_TOO_LONG);
     }
     ofpbuf_uninit(&actions);
@@ -162,19 +189,19 @@ static void test_mpls(void **state)
     base_match(&match);
     ofpbuf_init(&actions, 0);
     nl_msg_put_be16(&actions, OVS_ACTION_ATTR_POP_MPLS, htons(ETH_TYPE_MPLS));
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                      DPIF_XDP_COMPILE_OK);
     nl_msg_put_be16(&actions, OVS_ACTION_ATTR_POP_MPLS, htons(ETH_TYPE_IP));
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                      DPIF_XDP_COMPILE_ACTION);
     ofpbuf_clear(&actions);
     nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_PUSH_MPLS, &push, sizeof push);
     nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_PUSH_MPLS, &push, sizeof push);
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                      DPIF_XDP_COMPILE_OK);
     assert_int_equal(out.ops[1].growth, 4);
     nl_msg_put_be16(&actions, OVS_ACTION_ATTR_POP_MPLS, htons(ETH_TYPE_MPLS));
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                      DPIF_XDP_COMPILE_ACTION);
     ofpbuf_uninit(&actions);
 }
@@ -191,12 +218,12 @@ static void test_hash(void **state)
     base_match(&match);
     ofpbuf_init(&actions, 0);
     nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_HASH, &hash, sizeof hash);
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                      DPIF_XDP_COMPILE_OK);
     ofpbuf_clear(&actions);
     assert_int_equal(odp_actions_from_string("set(ipv4(ttl=63/0xff))", NULL, &actions), 0);
     nl_msg_put_unspec(&actions, OVS_ACTION_ATTR_HASH, &hash, sizeof hash);
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &everything, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches),
                      DPIF_XDP_COMPILE_ACTION);
     ofpbuf_uninit(&actions);
 }
@@ -205,10 +232,35 @@ static enum dpif_xdp_compile_reason match_reason(const struct match *match, cons
 {
     struct dpif_xdp_compiled out;
     bool matches;
-    enum dpif_xdp_compile_reason reason = dpif_xdp_compile(match, NULL, 0, caps, &out, &matches);
+    enum dpif_xdp_compile_reason reason = compile(match, NULL, 0, caps, &out, &matches);
 
     assert_int_equal(matches, reason == DPIF_XDP_COMPILE_OK);
     return reason;
+}
+
+/* What a mask becomes depends on the protocol of the flow. */
+static void test_protocols(void **state)
+{
+    static const struct {
+        uint16_t dl_type;
+        uint8_t nw_proto;
+        enum dpif_xdp_compile_reason reason;
+    } rows[] = {
+        { ETH_TYPE_IPV6, IPPROTO_ICMPV6, DPIF_XDP_COMPILE_OK },
+        { ETH_TYPE_IPV6, IPPROTO_TCP, DPIF_XDP_COMPILE_KEY_FIELD },
+        { ETH_TYPE_IPV6, IPPROTO_ICMPV6, DPIF_XDP_COMPILE_OK },
+        { ETH_TYPE_ARP, IPPROTO_ICMPV6, DPIF_XDP_COMPILE_KEY_FIELD },
+    };
+    struct match match;
+
+    base_match(&match);
+    match.wc.masks.nw_proto = UINT8_MAX;
+    match.wc.masks.nd_target = in6addr_exact;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        match.flow.dl_type = htons(rows[i].dl_type);
+        match.flow.nw_proto = rows[i].nw_proto;
+        assert_int_equal(match_reason(&match, &everything), rows[i].reason);
+    }
 }
 
 static void test_matches(void **state)
@@ -272,7 +324,7 @@ static void test_trimmed_programs(void **state)
     base_match(&match);
     ofpbuf_init(&actions, 0);
     assert_int_equal(odp_actions_from_string("push_vlan(vid=9,pcp=0),4", NULL, &actions), 0);
-    assert_int_equal(dpif_xdp_compile(&match, actions.data, actions.size, &caps, &out, &matches),
+    assert_int_equal(compile(&match, actions.data, actions.size, &caps, &out, &matches),
                      DPIF_XDP_COMPILE_PROGRAM);
     assert_true(matches);
     assert_int_equal(out.fate, DP_FATE_ENGINE);
@@ -287,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_mpls),
+        cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_matches),
         cmocka_unit_test(test_trimmed_programs),
     };

@@ -364,6 +364,47 @@ static void test_growing_while_reclaiming(void **state)
     world_destroy(w);
 }
 
+/* A hint is of use while its mask has flows, and does no harm when that is gone, or its index another mask's. */
+static void test_hints(void **state)
+{
+    struct world *w = world_create(64, 0);
+    struct oxdp_mask_hint hint = { 0 };
+    union dp_key masks[2] = { make_mask(32, 0), make_mask(24, 0) };
+    union dp_key key = { .in_port = 1, .eth_type = dp_htons(0x0800), .ip4_src = dp_htonl(0x0a000000) };
+    struct oxdp_flow spec = { .key = &key, .mask = &masks[0], .fate = DP_FATE_OUTPUT, .arg = 5, .hint = &hint };
+    enum oxdp_table_full full;
+    uint32_t flows[2];
+
+    assert_int_equal(oxdp_table_insert(w->table, &spec, &flows[0], &full), 0);
+    assert_int_equal(hint.index, w->ctx.tables->flows[flows[0]].mask);
+    oxdp_table_unlink(w->table, flows[0]);
+
+    /* The entry waits to be reclaimed, but nobody finds it. */
+    assert_int_equal(oxdp_table_insert(w->table, &spec, &flows[1], &full), 0);
+    assert_int_equal(find(w, key), 5);
+    oxdp_table_unlink(w->table, flows[1]);
+    oxdp_table_reclaim(w->table);
+
+    /* All indexes are another mask's in turn. */
+    for (int i = 0; i < 2; i++) {
+        struct oxdp_mask_hint first = hint;
+
+        spec.mask = &masks[1];
+        spec.hint = NULL;
+        assert_int_equal(oxdp_table_insert(w->table, &spec, &flows[0], &full), 0);
+        spec.mask = &masks[0];
+        spec.hint = &first;
+        assert_int_equal(oxdp_table_insert(w->table, &spec, &flows[1], &full), 0);
+        assert_int_not_equal(w->ctx.tables->flows[flows[0]].mask, w->ctx.tables->flows[flows[1]].mask);
+        assert_int_equal(first.index, w->ctx.tables->flows[flows[1]].mask);
+        oxdp_table_unlink(w->table, flows[0]);
+        oxdp_table_unlink(w->table, flows[1]);
+        oxdp_table_reclaim(w->table);
+        hint.index = 3 - hint.index;
+    }
+    world_destroy(w);
+}
+
 static void test_programs_accumulate_needs(void **state)
 {
     struct world *w = world_create(16, 0);
@@ -559,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_collisions_are_bounded),
         cmocka_unit_test(test_churn_leaks_nothing),
         cmocka_unit_test(test_growing_while_reclaiming),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_programs_accumulate_needs),
         cmocka_unit_test(test_statistics_survive_until_reclaimed),
         cmocka_unit_test(test_busy_masks_come_first),

@@ -310,7 +310,7 @@ test_rule_mask(void **state)
             target.match.wc.masks.in_port.odp_port = 0;
         }
         target_insert(&cls, &target);
-        dpif_xdp_rule_mask(&target.rule, &wc);
+        wc = *dpif_xdp_rule_wc(&target.rule);
         target.match.wc.masks.in_port.odp_port = u32_to_odp(UINT32_MAX);
         assert_memory_equal(&wc, &target.match.wc, sizeof wc);
         target_remove(&cls, &target);
