@@ -495,6 +495,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
 
     dpif_xdp_cls_destroy(&dp->cls);
     dpif_xdp_ufids_destroy(&dp->ufids);
+    dpif_xdp_known_masks_destroy(&dp->masks);
     cmap_destroy(&dp->ports);
     dpif_xdp_meters_destroy(&dp->meters);
     dpif_xdp_bonds_destroy(&dp->bonds);
@@ -526,6 +527,7 @@ create_dp(const struct dpif_class *class, const char *name,
     ovs_mutex_init(&dp->flow_mutex);
     cmap_init(&dp->ports);
     dpif_xdp_ufids_init(&dp->ufids);
+    dpif_xdp_known_masks_init(&dp->masks);
     dp->port_seq = seq_create();
     dpif_xdp_senders_init(dp);
     dpif_xdp_cls_init(&dp->cls);

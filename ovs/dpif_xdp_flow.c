@@ -11,7 +11,6 @@
 #include "flow.h"
 #include "odp-util.h"
 #include "openvswitch/dynamic-string.h"
-#include "openvswitch/match.h"
 #include "openvswitch/ofpbuf.h"
 #include "openvswitch/vlog.h"
 #include "packets.h"
@@ -37,9 +36,14 @@ static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
     OVS_REQUIRES(dp->flow_mutex);
 static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *)
     OVS_REQUIRES(dp->flow_mutex);
-static int match_from_netlink(const struct dpif_flow_put *, struct match *);
+static int create_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *,
+                       struct dpif_xdp_flow **ret_existing)
+    OVS_REQUIRES(dp->flow_mutex);
+static int refuse(const struct dpif_flow_put *, const char *problem,
+                  char *detail);
 static struct dpif_xdp_flow *flow_create(const struct dpif_xdp_place *,
                                          const struct flow *key,
+                                         const struct miniflow *map,
                                          const struct nlattr *actions,
                                          size_t actions_len,
                                          uint64_t **ret_values);
@@ -63,10 +67,10 @@ static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
 static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
                                            const struct dpif_flow_put *,
                                            const ovs_u128 *,
-                                           const struct match *)
+                                           const struct flow *key)
     OVS_REQUIRES(dp->flow_mutex);
-static int modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
-                       const struct match *, const struct dpif_flow_put *)
+static void modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
+                        const struct dpif_flow_put *)
     OVS_REQUIRES(dp->flow_mutex);
 static void remove_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dp->flow_mutex);
@@ -113,38 +117,40 @@ dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
 }
 
 /* The Netlink form of a mask cannot wildcard whether there is a VLAN tag: a
- * mask without VLAN means that there is none.  Make 'match' say so. */
+ * mask without VLAN means that there is none.  Make 'wc' say so. */
 void
-dpif_xdp_match_finish(struct match *match)
+dpif_xdp_wc_finish(struct flow_wildcards *wc)
 {
-    if (!match->wc.masks.vlans[0].tci) {
-        match->wc.masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
+    if (!wc->masks.vlans[0].tci) {
+        wc->masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
     }
 }
 
-/* Adds a flow for 'match' (finished, in_port exact), whose 'ufid' must be new.
- * Returns NULL, or the flow that has an equal match and is in the way.  A
- * 'probe' is to see whether it is accepted: no program shall run it. */
+/* Adds a flow to 'subtable' for packets like 'key', whose map is '*map' and whose
+ * 'ufid' must be new.  Returns NULL, or the flow that has an equal match and is
+ * in the way.  A 'probe' is to see whether it is accepted: no program shall run
+ * it. */
 struct dpif_xdp_flow *
-dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct match *match,
+dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct subtable *subtable,
+                      const struct flow *key, const struct miniflow *map,
                       const ovs_u128 *ufid, const struct nlattr *actions,
                       size_t actions_len, bool probe)
 {
     struct dpif_xdp_place place;
-    struct dpif_xdp_rule *other = dpif_xdp_cls_place(&dp->cls, match, &place);
+    struct dpif_xdp_rule *other = dpif_xdp_cls_place(subtable, key, &place);
     struct dpif_xdp_flow *flow;
     uint64_t *values;
 
     if (other) {
         return dpif_xdp_flow_from_rule(other);
     }
-    flow = flow_create(&place, &match->flow, actions, actions_len, &values);
+    flow = flow_create(&place, key, map, actions, actions_len, &values);
     flow->ufid = *ufid;
     dpif_xdp_fastpath_flow_init(flow);
     dpif_xdp_cls_insert(&dp->cls, &flow->rule, &place, values);
     dpif_xdp_ufids_insert(&dp->ufids, flow);
     if (!probe) {
-        dpif_xdp_fastpath_put(dp, flow, &match->flow);
+        dpif_xdp_fastpath_put(dp, flow, key);
     }
     log_change(dp, flow, "flow_add");
     return NULL;
@@ -211,42 +217,99 @@ dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 static int
 put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
 {
-    struct dpif_xdp_flow *flow;
-    struct match match;
-    ovs_u128 ufid;
+    struct dpif_xdp_flow *flow = NULL;
     int error;
 
     if (put->stats) {
         memset(put->stats, 0, sizeof *put->stats);
     }
-    error = match_from_netlink(put, &match);
-    if (!error) {
-        error = dpif_xdp_validate_actions(put->actions, put->actions_len);
-    }
+    error = dpif_xdp_validate_actions(put->actions, put->actions_len);
     if (error) {
         return error;
     }
     if (put->ufid) {
-        ufid = *put->ufid;
-    } else {
-        odp_flow_key_hash(&match.flow, sizeof match.flow, &ufid);
+        flow = dpif_xdp_ufids_find(&dp->ufids, put->ufid);
     }
-
-    flow = find_existing(dp, put, &ufid, &match);
-    if (!flow && put->flags & DPIF_FP_CREATE) {
-        flow = dpif_xdp_flow_install(dp, &match, &ufid, put->actions,
-                                     put->actions_len,
-                                     put->flags & DPIF_FP_PROBE);
-        error = flow ? EEXIST : 0;
-    } else if (!flow) {
-        error = ENOENT;
-    } else {
-        error = EEXIST;
-    }
-    if (flow && put->flags & DPIF_FP_MODIFY) {
-        error = modify_flow(dp, flow, &match, put);
+    error = flow ? EEXIST : create_flow(dp, put, &flow);
+    if (error == EEXIST && put->flags & DPIF_FP_MODIFY) {
+        modify_flow(dp, flow, put);
+        error = 0;
     }
     return error;
+}
+
+/* Installs the flow that 'put' describes, if it shall be created.  Returns 0;
+ * EEXIST with the flow that is in the way, or shall be modified; or another
+ * positive errno. */
+static int
+create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
+            struct dpif_xdp_flow **ret_existing)
+{
+    struct subtable *subtable;
+    struct flow_wildcards wc;
+    struct miniflow map;
+    struct flow key;
+    ovs_u128 ufid;
+    char *detail;
+
+    if (odp_flow_key_to_flow(put->key, put->key_len, &key, &detail)) {
+        return refuse(put, "cannot parse the key", detail);
+    } else if (key.ct_state & ~CS_SUPPORTED) {
+        return refuse(put, put->flags & DPIF_FP_PROBE
+                      ? "unsupported ct_state" : "ct_state unsupported", NULL);
+    }
+    miniflow_map_init(&map, &key);
+    subtable = dpif_xdp_known_masks_find(&dp->masks, &dp->cls, put->mask,
+                                         put->mask_len, &key, &map.map);
+    if (!subtable) {
+        if (odp_flow_key_to_mask(put->mask, put->mask_len, &wc, &key,
+                                 &detail)) {
+            return refuse(put, "cannot parse the mask", detail);
+        } else if (wc.masks.in_port.odp_port != ODPP_NONE) {
+            return refuse(put, "in_port is not an exact match", NULL);
+        }
+        dpif_xdp_wc_finish(&wc);
+    }
+
+    if (put->ufid) {
+        ufid = *put->ufid;
+    } else {
+        odp_flow_key_hash(&key, sizeof key, &ufid);
+    }
+    *ret_existing = find_existing(dp, put, &ufid, &key);
+    if (*ret_existing) {
+        return EEXIST;
+    } else if (!(put->flags & DPIF_FP_CREATE)) {
+        return ENOENT;
+    }
+
+    if (!subtable) {
+        subtable = dpif_xdp_cls_subtable(&dp->cls, &wc);
+        dpif_xdp_known_masks_add(&dp->masks, &dp->cls, put->mask,
+                                 put->mask_len, &key, &map.map, subtable);
+    }
+    *ret_existing = dpif_xdp_flow_install(dp, subtable, &key, &map, &ufid,
+                                          put->actions, put->actions_len,
+                                          put->flags & DPIF_FP_PROBE);
+    return *ret_existing ? EEXIST : 0;
+}
+
+/* Tells why 'put' is refused, but does not worry people about probes.  Frees
+ * 'detail', which may be NULL, and returns EINVAL. */
+static int
+refuse(const struct dpif_flow_put *put, const char *problem, char *detail)
+{
+    if (!(put->flags & DPIF_FP_PROBE) && !VLOG_DROP_ERR(&rl)) {
+        struct ds s = DS_EMPTY_INITIALIZER;
+
+        odp_flow_format(put->key, put->key_len, put->mask, put->mask_len,
+                        NULL, &s, true);
+        VLOG_ERR("failed to put flow: %s%s%s: %s", problem,
+                 detail ? ": " : "", detail ? detail : "", ds_cstr(&s));
+        ds_destroy(&s);
+    }
+    free(detail);
+    return EINVAL;
 }
 
 /* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  No
@@ -305,63 +368,24 @@ dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
     return 0;
 }
 
-/* Sets '*match' from the Netlink attributes of 'put'.  Returns 0 or EINVAL. */
-static int
-match_from_netlink(const struct dpif_flow_put *put, struct match *match)
-{
-    bool probe = put->flags & DPIF_FP_PROBE;
-    const char *problem = NULL;
-    char *detail = NULL;
-
-    match->tun_md.valid = false;
-    if (odp_flow_key_to_flow(put->key, put->key_len, &match->flow, &detail)) {
-        problem = "cannot parse the key";
-    } else if (odp_flow_key_to_mask(put->mask, put->mask_len, &match->wc,
-                                    &match->flow, &detail)) {
-        problem = "cannot parse the mask";
-    } else if (match->flow.ct_state & ~CS_SUPPORTED) {
-        problem = probe ? "unsupported ct_state" : "ct_state unsupported";
-    } else if (match->wc.masks.in_port.odp_port != ODPP_NONE) {
-        problem = "in_port is not an exact match";
-    }
-
-    if (problem) {
-        if (!probe && !VLOG_DROP_ERR(&rl)) {
-            struct ds s = DS_EMPTY_INITIALIZER;
-
-            odp_flow_format(put->key, put->key_len, put->mask, put->mask_len,
-                            NULL, &s, true);
-            VLOG_ERR("failed to put flow: %s%s%s: %s", problem,
-                     detail ? ": " : "", detail ? detail : "", ds_cstr(&s));
-            ds_destroy(&s);
-        }
-        free(detail);
-        return EINVAL;
-    }
-    dpif_xdp_match_finish(match);
-    return 0;
-}
-
 /* Allocates a flow and all that it begins with, with room for the values of its
  * rule at '*ret_values'. */
 static struct dpif_xdp_flow *
 flow_create(const struct dpif_xdp_place *place, const struct flow *key,
-            const struct nlattr *actions, size_t actions_len,
-            uint64_t **ret_values)
+            const struct miniflow *map, const struct nlattr *actions,
+            size_t actions_len, uint64_t **ret_values)
 {
+    size_t n_key = miniflow_n_values(map);
+    size_t n_words = (sizeof *map / sizeof(uint64_t) + n_key
+                      + place->n_values);
     struct dpif_xdp_flow *flow;
-    struct miniflow map;
-    size_t n_words;
 
-    miniflow_map_init(&map, key);
-    n_words = (sizeof map / sizeof(uint64_t) + miniflow_n_values(&map)
-               + place->n_values);
     flow = xmalloc(sizeof *flow + n_words * sizeof(uint64_t)
                    + sizeof *flow->first_actions + actions_len);
     flow->key = (struct miniflow *) (flow + 1);
-    *flow->key = map;
+    *flow->key = *map;
     miniflow_init(flow->key, key);
-    *ret_values = miniflow_values(flow->key) + miniflow_n_values(&map);
+    *ret_values = miniflow_values(flow->key) + n_key;
     flow->first_actions
         = (struct dpif_xdp_actions *) (*ret_values + place->n_values);
     actions_init(flow->first_actions, actions, actions_len);
@@ -479,30 +503,31 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
 }
 
 /* The flow that 'put' would modify, or that forbids it to create one: that with
- * 'ufid' or, failing that, one that packets of 'match' match.  Whoever creates
+ * 'ufid' or, failing that, one that packets like 'key' match.  Whoever creates
  * a flow by ufid asks after a packet that matched none: then only another
  * of the same kind, for which another packet asked, is in the way, and that
  * shows when it is installed. */
 static struct dpif_xdp_flow *
 find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
-              const ovs_u128 *ufid, const struct match *match)
+              const ovs_u128 *ufid, const struct flow *key)
 {
-    struct dpif_xdp_flow *found = find_flow(dp, ufid, NULL, 0);
-    struct dpif_xdp_key key;
+    struct dpif_xdp_flow *found = dpif_xdp_ufids_find(&dp->ufids, ufid);
+    struct dpif_xdp_key packet;
 
     if (found || (put->ufid && put->flags & DPIF_FP_CREATE)) {
         return found;
     }
-    dpif_xdp_key_from_flow(&match->flow, &key);
-    return dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls, &key));
+    dpif_xdp_key_from_flow(key, &packet);
+    return dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls, &packet));
 }
 
-static int
+static void
 modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
-            const struct match *match, const struct dpif_flow_put *put)
+            const struct dpif_flow_put *put)
 {
     struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
     struct dpif_xdp_actions *new = xmalloc(sizeof *new + put->actions_len);
+    struct flow key;
 
     if (put->stats) {
         dpif_xdp_flow_get_stats(dp, flow, put->stats);
@@ -512,13 +537,13 @@ modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     if (old != flow->first_actions) {
         ovsrcu_postpone(free, old);
     }
-    dpif_xdp_fastpath_put(dp, flow, &match->flow);
+    miniflow_expand(flow->key, &key);
+    dpif_xdp_fastpath_put(dp, flow, &key);
     if (put->flags & DPIF_FP_ZERO_STATS) {
         dpif_xdp_fastpath_zero_stats(dp, flow);
         reset_stats(flow);
     }
     log_change(dp, flow, "flow_mod");
-    return 0;
 }
 
 /* Frees 'flow', which nothing leads to any more, when no thread has it, together

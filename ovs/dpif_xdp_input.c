@@ -372,10 +372,12 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
     if (error != ENOSPC) {
         struct ofpbuf *install = put_actions->size ? put_actions : actions;
 
-        dpif_xdp_match_finish(&match);
+        dpif_xdp_wc_finish(&match.wc);
         ovs_mutex_lock(&dp->flow_mutex);
         if (!dpif_xdp_cls_lookup(&dp->cls, key)) {
-            dpif_xdp_flow_install(dp, &match, &ufid, install->data,
+            dpif_xdp_flow_install(dp, dpif_xdp_cls_subtable(&dp->cls,
+                                                            &match.wc),
+                                  &match.flow, &key->mf, &ufid, install->data,
                                   install->size, false);
         }
         ovs_mutex_unlock(&dp->flow_mutex);

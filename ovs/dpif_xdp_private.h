@@ -36,6 +36,7 @@
 #include "dpif-provider.h"
 #include "fastpath.h"
 #include "fat-rwlock.h"
+#include "known_masks.h"
 #include "lookup.h"
 #include "meter.h"
 #include "netdev.h"
@@ -99,6 +100,7 @@ struct dpif_xdp_dp {
     struct ovs_mutex flow_mutex;
     struct dpif_xdp_cls cls;            /* All flows. */
     struct dpif_xdp_ufids ufids;        /* Guarded by 'flow_mutex'. */
+    struct dpif_xdp_known_masks masks;  /* Guarded by 'flow_mutex'. */
     struct dpif_xdp_flow *deleted;      /* To be freed through RCU; guarded by
                                          * 'flow_mutex' ... */
     size_t n_deleted;                   /* ... as this. */
@@ -360,7 +362,10 @@ struct dpif_xdp_actions *dpif_xdp_flow_actions(const struct dpif_xdp_flow *);
 void dpif_xdp_flow_used(struct dpif_xdp_flow *, size_t n_packets,
                         size_t n_bytes, uint16_t tcp_flags, long long now_ms);
 struct dpif_xdp_flow *dpif_xdp_flow_install(struct dpif_xdp_dp *,
-                                            struct match *, const ovs_u128 *,
+                                            struct subtable *,
+                                            const struct flow *key,
+                                            const struct miniflow *map,
+                                            const ovs_u128 *,
                                             const struct nlattr *actions,
                                             size_t actions_len, bool probe)
     OVS_REQUIRES(dp->flow_mutex);
@@ -368,7 +373,7 @@ void dpif_xdp_flow_free(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dp->flow_mutex);
 void dpif_xdp_flows_free(struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->flow_mutex);
-void dpif_xdp_match_finish(struct match *);
+void dpif_xdp_wc_finish(struct flow_wildcards *);
 void dpif_xdp_flows_flush(struct dpif_xdp_dp *);
 int dpif_xdp_flow_flush(struct dpif *);
 void dpif_xdp_flows_put(struct dpif *, struct dpif_op *ops[], size_t n);

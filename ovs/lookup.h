@@ -23,7 +23,6 @@
 struct dp_packet;
 struct dpif_xdp_cache;
 struct dpif_xdp_rules;
-struct match;
 struct pattern;
 struct subtable;
 
@@ -58,9 +57,11 @@ struct dpif_xdp_cls {
     OVSRCU_TYPE(struct dpif_xdp_rules *) rules; /* By index. */
     atomic_uint32_t n_rules;
 
-    struct hmap by_mask;                /* Subtables; for writers. */
-    struct subtable *last;              /* Found last; for writers. */
-    uint32_t *free_indexes;             /* Of 'rules'; for writers. */
+    /* For writers. */
+    struct hmap by_mask;                /* Subtables. */
+    struct subtable *last;              /* Found last. */
+    uint64_t generation;                /* Changes when a subtable is gone. */
+    uint32_t *free_indexes;             /* Of 'rules'. */
     size_t n_free;
 };
 
@@ -77,11 +78,16 @@ void dpif_xdp_cls_init(struct dpif_xdp_cls *);
 /* Frees what 'cls' refers to.  All rules must have been removed. */
 void dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls);
 
-/* Finds the place of a rule for what 'match' matches, in_port exactly.  Returns
- * NULL, and dpif_xdp_cls_insert() must follow; or the rule that was inserted
- * for an equal match before. */
-struct dpif_xdp_rule *dpif_xdp_cls_place(struct dpif_xdp_cls *,
-                                         const struct match *match,
+/* Returns where rules with these wildcards are kept, in_port exact.  If there is
+ * none yet, then dpif_xdp_cls_insert() must follow; it is gone with its last
+ * rule. */
+struct subtable *dpif_xdp_cls_subtable(struct dpif_xdp_cls *,
+                                       const struct flow_wildcards *);
+
+/* Finds the place in 'subtable' of a rule for packets like 'flow'.  Returns NULL,
+ * or the rule that was inserted there before. */
+struct dpif_xdp_rule *dpif_xdp_cls_place(struct subtable *subtable,
+                                         const struct flow *flow,
                                          struct dpif_xdp_place *);
 
 /* Adds 'rule' at 'place'.  'values' is memory for the place's values, which

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "hash.h"
-#include "openvswitch/match.h"
 #include "random.h"
 
 static struct subtable *subtable_get(struct dpif_xdp_cls *,
@@ -31,6 +30,7 @@ dpif_xdp_cls_init(struct dpif_xdp_cls *cls)
     ovsrcu_init(&cls->rules, NULL);
     atomic_init(&cls->n_rules, 0);
     cls->last = NULL;
+    cls->generation = 0;
     cls->free_indexes = NULL;
     cls->n_free = 0;
     index_alloc(cls);
@@ -47,21 +47,30 @@ dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls)
                                                &cls->rules));
 }
 
+struct subtable *
+dpif_xdp_cls_subtable(struct dpif_xdp_cls *cls,
+                      const struct flow_wildcards *wc)
+{
+    struct flow_wildcards exact;
+
+    if (odp_to_u32(wc->masks.in_port.odp_port) != UINT32_MAX) {
+        exact = *wc;
+        WC_MASK_FIELD(&exact, in_port);
+        wc = &exact;
+    }
+    return subtable_get(cls, wc);
+}
+
 struct dpif_xdp_rule *
-dpif_xdp_cls_place(struct dpif_xdp_cls *cls, const struct match *match,
+dpif_xdp_cls_place(struct subtable *subtable, const struct flow *flow,
                    struct dpif_xdp_place *place)
 {
-    struct flow_wildcards wc = match->wc;
-    struct subtable *subtable;
     uint64_t hash = 0;
 
-    WC_MASK_FIELD(&wc, in_port);
-    subtable = subtable_get(cls, &wc);
     for (size_t i = 0; i < subtable->n_words; i++) {
         const struct mask_word *word = &subtable->words[i];
 
-        place->values[i] = (flow_u64_value(&match->flow, word->word)
-                            & word->mask);
+        place->values[i] = flow_u64_value(flow, word->word) & word->mask;
         hash = hash_word(hash, place->values[i], word);
     }
     place->subtable = subtable;
@@ -318,6 +327,7 @@ subtable_destroy(struct dpif_xdp_cls *cls, struct subtable *subtable)
 {
     hmap_remove(&cls->by_mask, &subtable->node);
     cls->last = NULL;
+    cls->generation++;
     pvector_remove(&cls->subtables, subtable);
     pvector_publish(&cls->subtables);
     ovsrcu_postpone(subtable_free, subtable);

@@ -159,9 +159,10 @@ xdp_init(const struct config *c)
 static void
 xdp_insert(const struct match *match, uint32_t id)
 {
+    struct subtable *subtable = dpif_xdp_cls_subtable(&xdp_cls, &match->wc);
     struct dpif_xdp_place place;
 
-    if (!dpif_xdp_cls_place(&xdp_cls, match, &place)) {
+    if (!dpif_xdp_cls_place(subtable, &match->flow, &place)) {
         struct xdp_rule *rule
             = xmalloc(sizeof *rule + place.n_values * sizeof rule->values[0]);
 

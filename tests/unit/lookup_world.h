@@ -120,8 +120,10 @@ random_match(struct match *match)
 static inline struct dpif_xdp_rule *
 target_insert(struct dpif_xdp_cls *cls, struct target *target)
 {
+    struct subtable *subtable = dpif_xdp_cls_subtable(cls, &target->match.wc);
     struct dpif_xdp_place place;
-    struct dpif_xdp_rule *other = dpif_xdp_cls_place(cls, &target->match,
+    struct dpif_xdp_rule *other = dpif_xdp_cls_place(subtable,
+                                                     &target->match.flow,
                                                      &place);
 
     if (!other) {
