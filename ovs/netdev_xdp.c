@@ -205,7 +205,7 @@ dpif_xdp_netdev_count_start(struct netdev *netdev_,
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     struct received kernel, program;
 
-    netdev_xdp_watch_redirects();
+    dpif_xdp_netdev_watch();
     ovs_mutex_lock(&netdev->mutex);
     netdev->peer_ifindex = device->peer_ifindex;
     netdev->peer_nsid = device->peer_nsid;

@@ -79,6 +79,10 @@ void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
  * caller frees it. */
 char *dpif_xdp_netdev_get_error(const struct netdev *);
 
+/* From now on the datapath hears when devices change for those who send to them
+ * (core/watch.h).  Returns whether it does. */
+bool dpif_xdp_netdev_watch(void);
+
 /* Sees to it that users are told when programs of others came or went at tcx of
  * 'netdev', of this class.  To be called now and then. */
 void dpif_xdp_netdev_follow_others(struct netdev *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following what happens to devices: links that are polled, and whether they take redirected frames. */
+/* Following what happens to devices: links that are polled, and what they let programs do that send to them. */
 #include <config.h>
 
 #include "netdev_xdp_private.h"
@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "core/redirect.h"
+#include "core/watch.h"
 #include "link_poll.h"
 #include "netdev-provider.h"
 #include "openvswitch/poll-loop.h"
@@ -19,9 +19,9 @@
 
 VLOG_DEFINE_THIS_MODULE(netdev_xdp_link);
 
-/* Tells when devices begin or stop to take redirected frames.  Made for the
+/* Tells when devices may have changed for those who send to them.  Made for the
  * first device; of the main thread. */
-static struct oxdp_redirect_watch *watch;
+static struct oxdp_watch *watch;
 
 /* Devices whose link is polled (other_config:bond-detect-mode=miimon). */
 static atomic_count n_polled = ATOMIC_COUNT_INIT(0);
@@ -69,13 +69,13 @@ poll_link(struct netdev_linux *netdev)
     ovs_mutex_unlock(&netdev->mutex);
 }
 
-void
-netdev_xdp_watch_redirects(void)
+bool
+dpif_xdp_netdev_watch(void)
 {
     static struct ovsthread_once once = OVSTHREAD_ONCE_INITIALIZER;
 
     if (ovsthread_once_start(&once)) {
-        int error = -oxdp_redirect_watch_open(&watch);
+        int error = -oxdp_watch_open(&watch);
 
         if (error) {
             VLOG_INFO("cannot hear when devices stop to take redirected "
@@ -83,17 +83,18 @@ netdev_xdp_watch_redirects(void)
         }
         ovsthread_once_done(&once);
     }
+    return watch;
 }
 
 /* What was heard at once. */
 #define MAX_CHANGES 32
 struct changes {
-    struct oxdp_redirect_change list[MAX_CHANGES];
+    struct oxdp_watch_change list[MAX_CHANGES];
     size_t n;                           /* Beyond MAX_CHANGES: anybody's. */
 };
 
 static void
-add_change(const struct oxdp_redirect_change *change, void *changes_)
+add_change(const struct oxdp_watch_change *change, void *changes_)
 {
     struct changes *changes = changes_;
 
@@ -112,7 +113,7 @@ static bool
 is_changed(const struct changes *changes, const struct netdev_xdp *netdev)
 {
     for (size_t i = 0; i < MIN(changes->n, MAX_CHANGES); i++) {
-        const struct oxdp_redirect_change *change = &changes->list[i];
+        const struct oxdp_watch_change *change = &changes->list[i];
 
         if (change->ifindex ? change->ifindex == netdev->ifindex
             : change->peer_ifindex
@@ -125,14 +126,14 @@ is_changed(const struct changes *changes, const struct netdev_xdp *netdev)
     return changes->n > MAX_CHANGES;
 }
 
-/* Makes the datapath look again at devices that may have begun or stopped to
- * take redirected frames. */
+/* Makes the datapath look again at devices that may have changed. */
 static void
-follow_redirects(const struct netdev_class *class)
+follow_changes(const struct netdev_class *class)
 {
     struct changes changes = { .n = 0 };
+    int fds[OXDP_WATCH_FDS];
 
-    oxdp_redirect_watch_run(watch, add_change, &changes);
+    oxdp_watch_run(watch, add_change, &changes);
     if (changes.n) {
         struct shash devices = SHASH_INITIALIZER(&devices);
         struct shash_node *node;
@@ -153,7 +154,12 @@ follow_redirects(const struct netdev_class *class)
         }
         shash_destroy(&devices);
     }
-    poll_fd_wait(oxdp_redirect_watch_fd(watch), POLLIN);
+    oxdp_watch_fds(watch, fds);
+    for (size_t i = 0; i < OXDP_WATCH_FDS; i++) {
+        if (fds[i] >= 0) {
+            poll_fd_wait(fds[i], POLLIN);
+        }
+    }
 }
 
 /* lib/netdev-linux.c polls the links of its own classes only, in 'run', which
@@ -163,7 +169,7 @@ netdev_xdp_wait(const struct netdev_class *class)
 {
     netdev_linux_class.wait(class);
     if (watch) {
-        follow_redirects(class);
+        follow_changes(class);
     }
     if (atomic_count_get(&n_polled)) {
         struct shash devices = SHASH_INITIALIZER(&devices);

@@ -46,9 +46,6 @@ netdev_xdp_cast(const struct netdev *netdev)
 /* Counts 'netdev' among those whose link is polled, or not.  With its mutex, or when nobody else has it. */
 void netdev_xdp_set_polled(struct netdev_xdp *netdev, bool polled);
 
-/* From now on netdev_xdp_wait() hears when devices begin or stop to take redirected frames. */
-void netdev_xdp_watch_redirects(void);
-
 /* As the members of struct netdev_class. */
 int netdev_xdp_set_miimon_interval(struct netdev *, long long int interval);
 void netdev_xdp_wait(const struct netdev_class *);
