@@ -10,8 +10,8 @@
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
  * groups          ARRAY_OF_MAPS, group to a DEVMAP_HASH of the devices that DP_FATE_GROUP sends to, in any order, with gaps.
  *                 Written by core/group.c.  Full: the engine runs the flow.
- * skb_outputs     ARRAY of ifindexes by datapath port number, 0 if free: where packets of the network stack go.
- *                 Written by core/tcx.c.
+ * skb_outputs     ARRAY of struct bpf_skb_output by datapath port number: where packets of the network stack go.
+ *                 Written by core/tcx.c, a member after the other.
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/tcx.c.
  * counters        PERCPU_ARRAY of struct bpf_counters, one for each counter slot.  Written by the programs,
  *                 read and cleared by core/prog_counter.c.  Slot 0 counts for devices that are no port.
@@ -47,6 +47,14 @@ _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 struct bpf_run_room {
     __u64 room[64];
 };
+
+struct bpf_skb_output {
+    __u32 ifindex;          /* 0: the entry is free. */
+    __u32 peer_max_len;     /* Bytes of the longest packet that may go straight behind the other end of a veth; 0: none. */
+    __u8 peer_address[6];   /* Of that end. */
+    __u8 pad[2];
+};
+_Static_assert(sizeof(struct bpf_skb_output) == 16, "output layout");
 
 #define BPF_MAX_UPCALL_QUEUES 8
 #define BPF_MAX_GROUPS 256

@@ -157,15 +157,15 @@ struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, __u32);
+    __type(value, struct bpf_skb_output);
 } skb_outputs SEC(".maps");
 
-/* The device to send through to a port, 0 if there is none. */
-DP_INLINE __u32 dp_output_of(__u32 port_no)
+/* Where packets for a port go, NULL if nowhere. */
+DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
 {
-    const __u32 *ifindex = bpf_map_lookup_elem(&skb_outputs, &port_no);
+    const struct bpf_skb_output *output = bpf_map_lookup_elem(&skb_outputs, &port_no);
 
-    return ifindex ? *ifindex : 0;
+    return output && output->ifindex ? output : 0;
 }
 
 /* What a flow set, for whoever sees the packet next on this host. */
@@ -183,9 +183,9 @@ DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, con
 {
     dp_set_metadata(ctx, key);
     for (__u32 i = 0; i < DP_MAX_COPIES && i < op->u.output.n; i++) {
-        __u32 ifindex = dp_output_of(op->u.output.port[i]);
+        const struct bpf_skb_output *output = dp_output_of(op->u.output.port[i]);
 
-        if (!ifindex || bpf_clone_redirect(ctx, ifindex, 0)) {
+        if (!output || bpf_clone_redirect(ctx, output->ifindex, 0)) {
             ctx->DP_LOST++;
         }
     }

@@ -3,7 +3,7 @@
  * that the engine must see leave through a veth pair without offloads, so that the kernel makes plain frames of them;
  * at its other end oxdp_upcall() hands these to an AF_XDP socket, just as bpf/xdp.bpf.c does.
  *
- *     port -> oxdp_tcx() -> other port
+ *     port -> oxdp_tcx() -> other port, or straight behind the veth that it is
  *                 \
  *                  +-> [ upcall pair ] -> oxdp_upcall() -> AF_XDP socket
  *
@@ -32,6 +32,7 @@
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"
 
+#include <linux/if_packet.h>
 #include <linux/pkt_cls.h>
 
 #include "bpf/port.h"
@@ -47,6 +48,9 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile __u32 upcall_ifindex;
 const volatile __u32 upcall_max_len;
 
+/* Set while it runs: until when, in jiffies, what struct bpf_skb_output says of other ends may be relied on. */
+volatile __u64 peers_until;
+
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
     __uint(max_entries, BPF_MAX_UPCALL_QUEUES);
@@ -56,6 +60,8 @@ struct {
 
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 to, __u32 length);
+static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output);
+static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
 
@@ -112,15 +118,44 @@ int oxdp_tcx(struct __sk_buff *ctx)
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                   __u32 to, __u32 length)
 {
-    __u32 ifindex = dp_output_of(to);
+    const struct bpf_skb_output *output = dp_output_of(to);
 
-    if (!ifindex) {
+    if (!output) {
         count_run(port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
     }
-    dp_set_metadata(ctx, &run->key);
     count_run(port->counter_slot, DP_COUNTER_FORWARDED, run, length);
-    return bpf_redirect(ifindex, 0);
+    if (can_skip_device(ctx, output)) {
+        return put_behind(ctx, output);
+    }
+    dp_set_metadata(ctx, &run->key);
+    return bpf_redirect(output->ifindex, 0);
+}
+
+/* Whether nobody at the other end of a veth could tell that the packet did not pass through this one.  The kernel takes
+ * what goes there without for addressed to that end, whatever its address is, as long as it may be, and its tag for one
+ * that was seen to (net/core/filter.c, skb_do_redirect). */
+static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output)
+{
+    const __u8 *address = output->peer_address;
+    __u32 max_len = output->peer_max_len;
+    const __u8 *eth;
+
+    if (!max_len || (ctx->len > max_len && !ctx->gso_size) || dp_tag_beside(ctx) || bpf_jiffies64() > peers_until) {
+        return 0;
+    }
+    eth = dp_at(ctx, 0, DP_ETH_LEN);
+    return eth && dp_load32(eth) == dp_load32(address) && dp_load16(eth + 4) == dp_load16(address + 4);
+}
+
+/* Does what a veth between network namespaces does besides: marks and priorities of one mean nothing in the other.
+ * (Before Linux 6.16 the kernel leaves also the packet's type.) */
+static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output)
+{
+    ctx->mark = 0;
+    ctx->priority = 0;
+    bpf_skb_change_type(ctx, PACKET_HOST);
+    return bpf_redirect_peer(output->ifindex, 0);
 }
 
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,

@@ -16,6 +16,7 @@
 
 #define OUR_NAME "oxdp_tcx"             /* Of the program in bpf/tcx.bpf.c. */
 
+static int dump_filters(int ifindex, uint32_t where, bool (*each)(const struct nlmsghdr *, void *aux), void *aux);
 static int find(const struct bpf_tc_hook *hook, bool *ret_ours);
 static bool is_other(const struct nlmsghdr *answer, void *search);
 static uint32_t program_of(const struct rtattr *options);
@@ -111,15 +112,29 @@ struct search {
 bool oxdp_clsact_find_other(int ifindex, uint32_t priority, struct oxdp_clsact_filter *ret_filter)
 {
     struct search search = { .above = priority, .ret_filter = ret_filter };
+
+    return !dump_filters(ifindex, TC_H_MIN_INGRESS, is_other, &search) && search.found;
+}
+
+bool oxdp_clsact_has_egress(int ifindex)
+{
+    struct oxdp_clsact_filter filter;
+    struct search search = { .ret_filter = &filter };
+
+    return dump_filters(ifindex, TC_H_MIN_EGRESS, is_other, &search) || search.found;
+}
+
+static int dump_filters(int ifindex, uint32_t where, bool (*each)(const struct nlmsghdr *, void *aux), void *aux)
+{
     struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
     struct tcmsg tc = {
         .tcm_family = AF_UNSPEC,
         .tcm_ifindex = ifindex,
-        .tcm_parent = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS),
+        .tcm_parent = TC_H_MAKE(TC_H_CLSACT, where),
     };
 
     oxdp_nl_add_payload(&request, &tc, sizeof tc);
-    return !oxdp_nl_dump(NETLINK_ROUTE, &request, RTM_GETTFILTER, is_other, &search) && search.found;
+    return oxdp_nl_dump(NETLINK_ROUTE, &request, RTM_GETTFILTER, each, aux);
 }
 
 /* Tells whether to go on: false if 'answer' is about a filter that was looked for. */

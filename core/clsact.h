@@ -28,6 +28,9 @@ struct oxdp_clsact_filter {
     char kind[16];
 };
 
+/* Whether there are filters at egress of 'ifindex'; true also if that cannot be asked. */
+bool oxdp_clsact_has_egress(int ifindex);
+
 /* Finds the first filter of somebody else at ingress of 'ifindex' whose priority is above 'priority'.  False if
  * there is none. */
 bool oxdp_clsact_find_other(int ifindex, uint32_t priority, struct oxdp_clsact_filter *ret_filter);

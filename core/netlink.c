@@ -15,14 +15,13 @@
 #include <unistd.h>
 
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link);
+static int get_link(struct oxdp_nl_request *request, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts);
 static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type);
 
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
 {
     struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
     struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
-    uint32_t mask = RTEXT_FILTER_SKIP_STATS;
-    union oxdp_nl_reply reply;
     size_t name_len = strlen(ifname);
 
     if (!name_len || name_len >= IF_NAMESIZE) {
@@ -30,10 +29,30 @@ int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
     }
     oxdp_nl_add_payload(&request, &info, sizeof info);
     oxdp_nl_add_attr(&request, IFLA_IFNAME, ifname, name_len + 1);
-    oxdp_nl_add_attr(&request, IFLA_EXT_MASK, &mask, sizeof mask);
+    return get_link(&request, ret_link, NULL);
+}
 
-    int err = oxdp_nl_transact(NETLINK_ROUTE, &request, RTM_GETLINK, &reply);
+int oxdp_link_get_in(int nsid, int ifindex, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts)
+{
+    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct ifinfomsg info = { .ifi_family = AF_UNSPEC, .ifi_index = ifindex };
 
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    if (nsid >= 0) {
+        oxdp_nl_add_attr(&request, IFLA_TARGET_NETNSID, &nsid, sizeof nsid);
+    }
+    return get_link(&request, ret_link, ret_counts);
+}
+
+static int get_link(struct oxdp_nl_request *request, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts)
+{
+    uint32_t mask = ret_counts ? 0 : RTEXT_FILTER_SKIP_STATS;
+    struct rtnl_link_stats64 stats = { 0 };
+    union oxdp_nl_reply reply;
+    int err;
+
+    oxdp_nl_add_attr(request, IFLA_EXT_MASK, &mask, sizeof mask);
+    err = oxdp_nl_transact(NETLINK_ROUTE, request, RTM_GETLINK, &reply);
     if (err) {
         return err;
     }
@@ -44,8 +63,14 @@ int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
 
     for (const struct rtattr *attr = IFLA_RTA(answer); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
         parse_link_attr(attr, &link);
+        if (attr->rta_type == IFLA_STATS64) {
+            memcpy(&stats, RTA_DATA(attr), RTA_PAYLOAD(attr) < sizeof stats ? RTA_PAYLOAD(attr) : sizeof stats);
+        }
     }
     *ret_link = link;
+    if (ret_counts) {
+        *ret_counts = (struct oxdp_link_counts) { .rx_packets = stats.rx_packets, .rx_bytes = stats.rx_bytes };
+    }
     return 0;
 }
 
@@ -199,6 +224,17 @@ static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
         break;
     case IFLA_MTU:
         link->mtu = oxdp_nl_u32(attr);
+        break;
+    case IFLA_ADDRESS:
+        if (RTA_PAYLOAD(attr) == sizeof link->address) {
+            memcpy(link->address, RTA_DATA(attr), sizeof link->address);
+        }
+        break;
+    case IFLA_QDISC:
+        snprintf(link->qdisc, sizeof link->qdisc, "%s", (const char *) RTA_DATA(attr));
+        break;
+    case IFLA_PROMISCUITY:
+        link->promiscuity = oxdp_nl_u32(attr);
         break;
     case IFLA_NUM_RX_QUEUES:
         link->max_rx_queues = oxdp_nl_u32(attr);

@@ -18,6 +18,8 @@
 #include "core/netlink.h"
 #include "core/pin.h"
 #include "core/prog_private.h"
+#include "core/shortcut.h"
+#include "core/ticks.h"
 #include "core/veth.h"
 
 /* After core/prog_private.h, which has the types of the maps. */
@@ -28,13 +30,15 @@
 
 /* linux/bpf.h of Linux 6.6 and newer. */
 #define ATTACH_TCX_INGRESS 46
+#define ATTACH_TCX_EGRESS 47
 
 #define MAX_OTHERS 64                   /* BPF_MPROG_MAX of the kernel. */
 
 struct oxdp_tcx {
     struct tcx_bpf *skel;
     struct dp_capability capability;
-    bool *can_output;                   /* 'max_ports'. */
+    struct bpf_skb_output *outputs;     /* 'max_ports': as in the map. */
+    struct oxdp_ticks *ticks;           /* NULL: no shortcuts. */
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
     bool has_pair;
     int upcall_link_fd;                 /* -1: none. */
@@ -67,9 +71,9 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
     }
     tcx = calloc(1, sizeof *tcx);
     if (tcx) {
-        tcx->can_output = calloc(progs->max_ports, sizeof *tcx->can_output);
+        tcx->outputs = calloc(progs->max_ports, sizeof *tcx->outputs);
     }
-    if (!tcx || !tcx->can_output) {
+    if (!tcx || !tcx->outputs) {
         free(tcx);
         return oxdp_fail(-ENOMEM, ret_error, "not enough memory to load the tcx program");
     }
@@ -80,6 +84,8 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
     err = err ? err : attach_upcall(progs, tcx, ret_error);
     if (err) {
         oxdp_tcx_close(progs);
+    } else if (oxdp_ticks_open(&tcx->ticks)) {
+        tcx->ticks = NULL;              /* Then nothing is ever permitted. */
     }
     return err;
 }
@@ -97,7 +103,8 @@ void oxdp_tcx_close(struct oxdp_progs *progs)
             oxdp_veth_delete(tcx->near);
         }
         tcx_bpf__destroy(tcx->skel);
-        free(tcx->can_output);
+        oxdp_ticks_close(tcx->ticks);
+        free(tcx->outputs);
         free(tcx);
         progs->tcx = NULL;
     }
@@ -120,8 +127,19 @@ const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs)
     return progs->tcx ? &progs->tcx->capability : &none;
 }
 
+static int write_output(struct oxdp_tcx *tcx, uint32_t port_no, const struct bpf_skb_output *output)
+{
+    int err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, output, BPF_ANY);
+
+    if (!err) {
+        tcx->outputs[port_no] = *output;
+    }
+    return err;
+}
+
 int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
 {
+    const struct bpf_skb_output output = { .ifindex = ifindex };
     struct oxdp_tcx *tcx = progs->tcx;
     int err;
 
@@ -131,14 +149,46 @@ int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
     if (port_no >= progs->max_ports) {
         return -ERANGE;
     }
-    err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, &ifindex, BPF_ANY);
-    tcx->can_output[port_no] = ifindex && !err;
+    err = write_output(tcx, port_no, &output);
+    if (err) {
+        tcx->outputs[port_no].ifindex = 0;
+    }
     return err;
 }
 
 bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
 {
-    return progs->tcx && port_no < progs->max_ports && progs->tcx->can_output[port_no];
+    return progs->tcx && port_no < progs->max_ports && progs->tcx->outputs[port_no].ifindex;
+}
+
+int oxdp_tcx_set_shortcut(struct oxdp_progs *progs, uint32_t port_no, const struct oxdp_shortcut *shortcut)
+{
+    struct bpf_skb_output output;
+
+    if (!oxdp_tcx_can_output(progs, port_no)) {
+        return -ENOENT;
+    }
+    output = (struct bpf_skb_output) { .ifindex = progs->tcx->outputs[port_no].ifindex };
+    if (shortcut) {
+        output.peer_max_len = shortcut->max_len;
+        memcpy(output.peer_address, shortcut->address, sizeof output.peer_address);
+    }
+    return memcmp(&output, &progs->tcx->outputs[port_no], sizeof output) ? write_output(progs->tcx, port_no, &output) : 0;
+}
+
+int oxdp_tcx_permit_shortcuts(struct oxdp_progs *progs, unsigned int ms)
+{
+    struct oxdp_tcx *tcx = progs->tcx;
+    int err;
+
+    if (!tcx || !tcx->ticks) {
+        return -ENOENT;
+    }
+    err = oxdp_ticks_update(tcx->ticks);
+    if (!err) {
+        tcx->skel->bss->peers_until = oxdp_ticks_after(tcx->ticks, ms);
+    }
+    return err;
 }
 
 /* A link if the kernel has tcx (6.6), else a clsact filter. */
@@ -223,6 +273,13 @@ uint32_t oxdp_tcx_others_first(int ifindex)
         }
     }
     return n;
+}
+
+bool oxdp_tcx_has_egress(int ifindex)
+{
+    uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;
+
+    return !bpf_prog_query(ifindex, ATTACH_TCX_EGRESS, 0, NULL, ids, &n) && n;      /* Else there is no tcx. */
 }
 
 bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter)

@@ -12,6 +12,7 @@
 struct dp_capability;
 struct oxdp_clsact_filter;
 struct oxdp_progs;
+struct oxdp_shortcut;
 
 /* Largest MTU of a port with tcx: the upcall pair's frames have the record in them, too. */
 #define OXDP_MAX_TCX_MTU 3450u
@@ -41,6 +42,9 @@ bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex);
  * does not reach the switch. */
 uint32_t oxdp_tcx_others_first(int ifindex);
 
+/* Whether programs stand at tcx on the way out of 'ifindex': they come and go without a word. */
+bool oxdp_tcx_has_egress(int ifindex);
+
 /* Whether filters of tc at ingress of 'ifindex' come behind ours and so see no packet that the switch takes, whatever
  * hook has it.  '*ret_filter' is the first. */
 bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter);
@@ -49,6 +53,15 @@ bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct 
  * errno. */
 int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no);
+
+/* Lets packets for port 'port_no', which has an output, leave the device out as 'shortcut' says; NULL: no more.  0, or
+ * negative errno, and nothing has changed. */
+int oxdp_tcx_set_shortcut(struct oxdp_progs *progs, uint32_t port_no, const struct oxdp_shortcut *shortcut);
+
+/* Vouches for all shortcuts for 'ms' milliseconds from now.  Without that programs do not use them: whoever ends, or
+ * hangs, hears no more of what a shortcut passes by.  0; -ENOENT before oxdp_tcx_open(), or if there is no clock; or
+ * another negative errno. */
+int oxdp_tcx_permit_shortcuts(struct oxdp_progs *progs, unsigned int ms);
 
 /* What the programs can do; nothing before oxdp_tcx_open(). */
 const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs);

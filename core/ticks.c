@@ -59,6 +59,11 @@ int64_t oxdp_ticks_to_ms(const struct oxdp_ticks *t, uint64_t ticks)
     return ticks ? (int64_t) (t->sample.now / 1000000) - ((int64_t) (t->sample.ticks - ticks) * 1000) / t->hz : 0;
 }
 
+uint64_t oxdp_ticks_after(const struct oxdp_ticks *t, unsigned int ms)
+{
+    return t->sample.ticks + (uint64_t) ms * t->hz / 1000;
+}
+
 unsigned int oxdp_ticks_per_second(const struct oxdp_ticks *t)
 {
     return t->hz;

@@ -19,6 +19,9 @@ int oxdp_ticks_update(struct oxdp_ticks *);
 /* Milliseconds of CLOCK_MONOTONIC for 'ticks', to within a tick; 0 for 0. */
 int64_t oxdp_ticks_to_ms(const struct oxdp_ticks *, uint64_t ticks);
 
+/* What the ticks will be 'ms' milliseconds after oxdp_ticks_update(). */
+uint64_t oxdp_ticks_after(const struct oxdp_ticks *, unsigned int ms);
+
 /* Ticks per second: the kernel's CONFIG_HZ. */
 unsigned int oxdp_ticks_per_second(const struct oxdp_ticks *);
 

@@ -6,6 +6,7 @@
 
 #include "dpif_xdp_private.h"
 
+#include "core/tcx.h"
 #include "dp/capability.h"
 #include "netdev_xdp.h"
 #include "openvswitch/dynamic-string.h"
@@ -14,7 +15,8 @@
 #include "unixctl.h"
 
 static void
-show_port(struct dpif_xdp_port *port, struct ds *ds)
+show_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+          struct ds *ds)
 {
     ds_put_format(ds, "  port %"PRIu32": %s (%s)",
                   odp_to_u32(port->port_no), netdev_get_name(port->netdev),
@@ -32,6 +34,14 @@ show_port(struct dpif_xdp_port *port, struct ds *ds)
                       port->redirects ? "yes" : "no");
         if (port->obj) {
             ds_put_format(ds, " xdp-obj=%s", port->obj);
+        }
+        if (dp->progs && oxdp_tcx_can_output(dp->progs,
+                                             odp_to_u32(port->port_no))) {
+            ds_put_format(ds, " tcx-output=%s%s%s%s",
+                          port->no_shortcut ? "device" : "peer",
+                          port->no_shortcut ? " (" : "",
+                          port->no_shortcut ? port->no_shortcut : "",
+                          port->no_shortcut ? ")" : "");
         }
         smap_destroy(&status);
     }
@@ -161,7 +171,7 @@ show_dp(struct dpif_xdp_dp *dp, void *ds_)
     ovs_mutex_unlock(&dp->flow_mutex);
     dpif_xdp_threads_show(dp, ds);
     CMAP_FOR_EACH (port, node, &dp->ports) {
-        show_port(port, ds);
+        show_port(dp, port, ds);
     }
     ovs_mutex_unlock(&dp->port_mutex);
 }

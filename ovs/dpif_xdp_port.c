@@ -211,6 +211,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
             dpif_xdp_port_follow(dp, port);
         }
     }
+    dpif_xdp_shortcuts_run(dp);
     ovs_mutex_unlock(&dp->port_mutex);
 }
 
@@ -235,6 +236,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
         }
         dpif_xdp_sender_wait(port);
     }
+    dpif_xdp_shortcuts_wait(dp);
     dpif_xdp_take_over_wait(dp);
     seq_wait(dp->sender_seq, dp->last_sender_seq);
     ovs_mutex_unlock(&dp->port_mutex);

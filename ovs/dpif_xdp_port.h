@@ -48,7 +48,18 @@ int dpif_xdp_port_continue_at_tcx(struct dpif_xdp_dp *,
                                   struct dpif_xdp_port *, char **errorp)
     OVS_REQUIRES(dp->port_mutex);
 void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *,
-                                  const struct dpif_xdp_port *, bool on)
+                                  struct dpif_xdp_port *, bool on)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* dpif_xdp_port_tcx.c: whether programs there may put packets straight behind
+ * the veth that 'port' is, looked at when that may have changed; for all ports,
+ * to be called often. */
+void dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *,
+                                   struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_shortcuts_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_shortcuts_wait(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_port_follow.c: what happens to the device. */

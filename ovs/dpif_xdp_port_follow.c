@@ -107,6 +107,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         port->shaped = config.shaped;
         ovs_rwlock_unlock(&port->tx_rwlock);
         dpif_xdp_port_follow_carrier(dp, port);
+        dpif_xdp_port_follow_shortcut(dp, port);
         return;
     }
     if (port->device.ifindex) {

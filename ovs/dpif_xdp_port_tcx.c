@@ -10,11 +10,14 @@
 
 #include <errno.h>
 
+#include "core/shortcut.h"
 #include "core/tcx.h"
 #include "netdev-provider.h"
 #include "netdev_xdp.h"
 #include "odp-util.h"
+#include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
+#include "timeval.h"
 #include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_tcx);
@@ -79,7 +82,7 @@ dpif_xdp_port_open_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 
 void
 dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
-                             const struct dpif_xdp_port *port, bool on)
+                             struct dpif_xdp_port *port, bool on)
 {
     if (dp->upcalls && port->is_device) {
         int error = -oxdp_tcx_set_output(dp->progs, odp_to_u32(port->port_no),
@@ -93,7 +96,69 @@ dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
             ovs_mutex_lock(&dp->flow_mutex);
             dpif_xdp_fastpath_port_opened(dp);
             ovs_mutex_unlock(&dp->flow_mutex);
+            dpif_xdp_port_follow_shortcut(dp, port);
         }
+    }
+}
+
+void
+dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
+                              struct dpif_xdp_port *port)
+{
+    const char *name = netdev_get_name(port->dev);
+    uint32_t port_no = odp_to_u32(port->port_no);
+    struct dpif_xdp_netdev_config config;
+    struct oxdp_shortcut shortcut;
+    const char *why;
+    int error;
+
+    if (!oxdp_tcx_can_output(dp->progs, port_no)) {
+        return;
+    }
+    dpif_xdp_netdev_get_config(port->dev, &config);
+    port->tcx_egress = oxdp_tcx_has_egress(port->device.ifindex);
+    why = (config.no_peer ? "options:xdp-peer=false"
+           : !dpif_xdp_netdev_watch() ? "the kernel does not tell of changes"
+           : port->tcx_egress ? "it has programs at egress"
+           : oxdp_shortcut_get(name, &shortcut));
+    error = -oxdp_tcx_set_shortcut(dp->progs, port_no, why ? NULL : &shortcut);
+    if (error) {
+        VLOG_ERR("%s: cannot change how packets reach the port (%s)", name,
+                 ovs_strerror(error));
+    } else {
+        port->no_shortcut = why;
+    }
+}
+
+/* Programs believe in shortcuts as long as this process looks after them.  It
+ * hears of most changes at once; for the others it looks that often. */
+#define LOOK_MS 1000
+#define PERMIT_MS 3000
+
+void
+dpif_xdp_shortcuts_run(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+
+    if (!dp->upcalls || time_msec() < dp->next_shortcut_look) {
+        return;
+    }
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        if (port->is_device && port->device.peer_ifindex
+            && (oxdp_tcx_has_egress(port->device.ifindex)
+                != port->tcx_egress)) {
+            dpif_xdp_port_follow_shortcut(dp, port);
+        }
+    }
+    oxdp_tcx_permit_shortcuts(dp->progs, PERMIT_MS);
+    dp->next_shortcut_look = time_msec() + LOOK_MS;
+}
+
+void
+dpif_xdp_shortcuts_wait(const struct dpif_xdp_dp *dp)
+{
+    if (dp->upcalls) {
+        poll_timer_wait_until(dp->next_shortcut_look);
     }
 }
 

@@ -137,6 +137,7 @@ struct dpif_xdp_dp {
     /* Guarded by 'port_mutex'. */
     struct dpif_xdp_port *upcalls;      /* What comes up from tcx; in no other
                                          * list.  NULL: no port has tcx. */
+    long long int next_shortcut_look;   /* ms. */
     size_t n_xdp_ports;                 /* Open ports with XDP. */
     int hook;                           /* enum dpif_xdp_hook of ports that
                                          * have "auto". */
@@ -219,6 +220,11 @@ struct dpif_xdp_port {
     bool native;                        /* Can be a target of XDP. */
     bool redirects;                     /* XDP can send to it. */
     bool prepared;                      /* At tcx: XDP might. */
+    const char *no_shortcut;            /* At tcx: why packets must be sent
+                                         * through the device; NULL: they may
+                                         * skip it (core/shortcut.h). */
+    bool tcx_egress;                    /* oxdp_tcx_has_egress(), as last
+                                         * seen. */
     long long int next_look;            /* For programs of others, ms. */
     int warned_ifindex;                 /* Whose filters were warned of. */
     atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where

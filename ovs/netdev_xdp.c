@@ -8,6 +8,7 @@
 
 #include "core/device.h"
 #include "core/netlink.h"
+#include "core/shortcut.h"
 #include "core/tcx.h"
 #include "netdev-provider.h"
 #include "openvswitch/dynamic-string.h"
@@ -164,11 +165,11 @@ dpif_xdp_netdev_get_error(const struct netdev *netdev_)
 
 /* What the program attached to 'netdev' saw.  Drivers do not count all of it,
  * and count its bytes in their own ways (dp/counter.h). */
-static struct received
+static struct packets
 program_received(const struct netdev_xdp *netdev)
     OVS_REQUIRES(netdev->mutex)
 {
-    struct received received = { 0, 0 };
+    struct packets received = { 0, 0 };
     uint64_t n[DP_N_COUNTERS];
 
     if (!oxdp_progs_get_counters(netdev->progs, netdev->ifindex, n)) {
@@ -179,7 +180,7 @@ program_received(const struct netdev_xdp *netdev)
 }
 
 static int
-kernel_received(const struct netdev_xdp *netdev, struct received *received)
+kernel_received(const struct netdev_xdp *netdev, struct packets *received)
 {
     struct netdev_stats stats;
     int error = netdev_linux_class.get_stats(&netdev->up.up, &stats);
@@ -190,8 +191,8 @@ kernel_received(const struct netdev_xdp *netdev, struct received *received)
 }
 
 static void
-add_difference(struct received *sum, const struct received *a,
-               const struct received *b)
+add_difference(struct packets *sum, const struct packets *a,
+               const struct packets *b)
 {
     sum->n_packets += a->n_packets - b->n_packets;
     sum->n_bytes += a->n_bytes - b->n_bytes;
@@ -203,7 +204,7 @@ dpif_xdp_netdev_count_start(struct netdev *netdev_,
                             const struct oxdp_device *device)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
-    struct received kernel, program;
+    struct packets kernel, program;
 
     dpif_xdp_netdev_watch();
     ovs_mutex_lock(&netdev->mutex);
@@ -212,6 +213,7 @@ dpif_xdp_netdev_count_start(struct netdev *netdev_,
     if (netdev->ifindex != device->ifindex) {
         netdev->ifindex = device->ifindex;
         memset(&netdev->ahead, 0, sizeof netdev->ahead);
+        memset(&netdev->beside, 0, sizeof netdev->beside);
     }
     netdev->progs = progs;
     kernel_received(netdev, &kernel);
@@ -224,7 +226,7 @@ void
 dpif_xdp_netdev_count_stop(struct netdev *netdev_)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
-    struct received kernel, program;
+    struct packets kernel, program;
 
     ovs_mutex_lock(&netdev->mutex);
     if (netdev->progs) {
@@ -235,10 +237,28 @@ dpif_xdp_netdev_count_stop(struct netdev *netdev_)
             /* The device is gone.  What comes in its place counts anew. */
             netdev->ifindex = 0;
             memset(&netdev->ahead, 0, sizeof netdev->ahead);
+            memset(&netdev->beside, 0, sizeof netdev->beside);
         }
         netdev->progs = NULL;
     }
     ovs_mutex_unlock(&netdev->mutex);
+}
+
+/* Adds what was sent by the shortcut to 'stats', which the kernel said a moment
+ * ago: the other end has counted it, and nobody else. */
+static void
+add_beside(struct netdev_xdp *netdev, struct netdev_stats *stats)
+    OVS_REQUIRES(netdev->mutex)
+{
+    struct packets all;
+
+    if (oxdp_shortcut_counts(netdev_get_name(&netdev->up.up),
+                             &all.n_packets, &all.n_bytes)) {
+        netdev->beside.n_packets = all.n_packets - stats->tx_packets;
+        netdev->beside.n_bytes = all.n_bytes - stats->tx_bytes;
+    }
+    stats->tx_packets += netdev->beside.n_packets;
+    stats->tx_bytes += netdev->beside.n_bytes;
 }
 
 static int
@@ -249,8 +269,9 @@ netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
 
     if (!error) {
         ovs_mutex_lock(&netdev->mutex);
+        add_beside(netdev, stats);
         if (netdev->progs) {
-            struct received program = program_received(netdev);
+            struct packets program = program_received(netdev);
 
             stats->rx_packets = program.n_packets;
             stats->rx_bytes = program.n_bytes;
@@ -328,7 +349,7 @@ static bool
 is_option(const char *key)
 {
     static const char *const keys[] = {
-        "xdp-mode", "xdp-hook", "xdp-obj", "n_rxq", "use-need-wakeup",
+        "xdp-mode", "xdp-hook", "xdp-obj", "xdp-peer", "n_rxq", "use-need-wakeup",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
@@ -347,6 +368,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     const char *mode_name = smap_get_def(args, "xdp-mode", "best-effort");
     const char *hook_name = smap_get_def(args, "xdp-hook", "auto");
     const char *obj = smap_get(args, "xdp-obj");
+    bool no_peer = !smap_get_bool(args, "xdp-peer", true);
     const struct smap_node *node;
     enum dpif_xdp_hook hook;
     enum oxdp_mode mode;
@@ -386,6 +408,10 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
         netdev->config.seq++;
         netdev_change_seq_changed(netdev_);
     }
+    if (netdev->config.no_peer != no_peer) {
+        netdev->config.no_peer = no_peer;
+        netdev_change_seq_changed(netdev_);
+    }
     if (replace_text(&netdev->obj, obj)) {
         netdev->config.obj_seq++;
         netdev->config.has_obj = dpif_xdp_obj_is_file(obj);
@@ -418,6 +444,9 @@ netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
     }
     if (netdev->obj) {
         smap_add(args, "xdp-obj", netdev->obj);
+    }
+    if (netdev->config.no_peer) {
+        smap_add(args, "xdp-peer", "false");
     }
     ovs_mutex_unlock(&netdev->mutex);
     return 0;

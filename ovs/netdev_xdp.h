@@ -8,6 +8,7 @@
  *   xdp-mode   best-effort (default), native-with-zerocopy, native, generic
  *   xdp-hook   auto (default), xdp, tcx, both
  *   xdp-obj    the program of the port: a file, or builtin
+ *   xdp-peer   true (default), false: packets never skip this end of a veth
  *
  * and with what is in use in the Interface table's status column.  "n_rxq" and
  * "use-need-wakeup" of "afxdp" are accepted and not needed: all queues are
@@ -43,6 +44,7 @@ struct dpif_xdp_netdev_config {
     bool shaped;                        /* Sends through a queueing discipline
                                          * (Open vSwitch's QoS table), which
                                          * AF_XDP and XDP would pass by. */
+    bool no_peer;                       /* options:xdp-peer=false. */
 };
 
 /* Registers the class.  Called before Open vSwitch's main(). */

@@ -8,7 +8,7 @@
 #include "netdev-linux-private.h"
 #include "ovs-thread.h"
 
-struct received {
+struct packets {
     uint64_t n_packets, n_bytes;
 };
 
@@ -31,9 +31,11 @@ struct netdev_xdp {
      * 'progs', what their program counted and 'ahead'. */
     const struct oxdp_progs *progs;
     int ifindex;                        /* The last that was counted. */
-    struct received ahead;              /* Modulo 2**64. */
+    struct packets ahead;              /* Modulo 2**64. */
     int peer_ifindex, peer_nsid;        /* Of 'ifindex', as in struct
                                          * oxdp_device. */
+    struct packets beside;             /* What was sent past 'ifindex' by the
+                                         * shortcut, as last known. */
 };
 
 static inline struct netdev_xdp *

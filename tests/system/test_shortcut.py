@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets that tcx puts straight behind the veth of a container.  Nobody can tell, but by the time that it saves.
+
+    red --- to-red [ switch ] to-green --- green
+                                ^ left out
+"""
+import contextlib
+import ctypes
+import os
+import pathlib
+import re
+import socket
+import struct
+
+import pytest
+
+import lab
+import test_foreign
+import traffic
+import wire
+import xdp
+from test_statistics import kernel_counts, port_counts
+
+HOOK = "tcx"
+RED = "02:00:00:00:00:01"
+# linux/bpf.h
+PROG_LOAD, LINK_CREATE, TC, AT_XDP, XDP_DROP = 5, 28, 3, 37, 1
+LOAD_U32, JUMP_IF_NOT, SET, EXIT = 0x61, 0x55, 0xb7, 0x95
+SKB_MARK, SKB_PRIORITY = 8, 32          # Offsets in struct __sk_buff.
+
+
+def way(switch, device):
+    """How programs at tcx send to 'device': "peer", or "device" and why."""
+    found = re.search(rf"^\s+port \d+: {device} .*tcx-output=(.*)", switch.appctl("xdp/show"), re.MULTILINE)
+    return found and found[1]
+
+
+def wait_for_way(switch, device, wanted):
+    lab.wait_until(lambda: (way(switch, device) or "").startswith(wanted), f"{device} by {wanted}", limit=10)
+
+
+@pytest.fixture
+def quick(network):
+    """The network, whose containers are reached by the shortcut."""
+    switch = network.switch
+    switch.flows("br0", "priority=1,in_port=to-red,actions=output:to-green", "priority=1,in_port=to-green,actions=output:to-red",
+                 "priority=0,actions=normal")
+    for device in "to-red", "to-green":
+        wait_for_way(switch, device, "peer")
+    return network
+
+
+def skipped(network, count=50):
+    """How many of 'count' datagrams from red to green did not pass through to-green, whose own counter says so; less, if
+    others did.  All arrive."""
+    frame = wire.udp_frame(RED, lab.mac_of(network.green), b"shortcut")
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
+        red.send(frame)
+        assert green.receive(lambda seen: b"shortcut" in seen)
+        lab.wait_until(lambda: [flow for flow in network.switch.dump_flows("-m") 
+                                if all(word in flow for word in ("dp:tcx", "in_port(to-red)", "eth_type(0x0800)"))],
+                       "the flow at tcx")
+        before = kernel_counts(network.host, "to-green", "tx_packets")[0]
+        arrived = kernel_counts(network.green, "eth0", "rx_packets")[0]
+        red.send(*[frame] * count)
+        assert len(green.receive(lambda seen: b"shortcut" in seen, count)) == count
+    assert kernel_counts(network.green, "eth0", "rx_packets")[0] >= arrived + count
+    return count - (kernel_counts(network.host, "to-green", "tx_packets")[0] - before)
+
+
+def test_shortcut_is_taken(quick):
+    assert skipped(quick) >= 45
+    for address in "10.0.0.2", "fc00::2":
+        traffic.ping(quick.red, address)
+        traffic.tcp(quick.red, quick.green, address)
+        assert traffic.udp(quick.red, quick.green, address) == 100
+
+
+def test_statistics(quick):
+    """What the user sees is what the containers see, whichever way it went, and it never goes back."""
+    switch = quick.switch
+
+    def seen():
+        switch.vsctl("set", "interface", "to-red", f"other_config:look={os.urandom(4).hex()}")
+        return {name: port_counts(switch, f"to-{name}") for name in ("red", "green")}
+
+    def inside():
+        return {name: kernel_counts(getattr(quick, name), "eth0", "tx_packets", "rx_packets", "rx_bytes")
+                for name in ("red", "green")}
+
+    last = seen()
+    for way_of_green in "peer", "device", "peer":
+        switch.vsctl("set", "interface", "to-green", f"options:xdp-peer={str(way_of_green == 'peer').lower()}")
+        wait_for_way(switch, "to-green", way_of_green)
+        before = kernel_counts(quick.host, "to-green", "tx_packets")[0]
+        traffic.tcp(quick.red, quick.green, "10.0.0.2")     # Its packets are segmented nowhere.
+        assert traffic.udp(quick.red, quick.green, "10.0.0.2") == 100
+        passed = kernel_counts(quick.host, "to-green", "tx_packets")[0] - before
+        assert passed < 20 if way_of_green == "peer" else passed > 100, passed
+        lab.wait_until(lambda: {name: (now[0], *now[2:]) for name, now in seen().items()} == inside(), "the same numbers")
+        now = seen()
+        assert all(was <= count for name in now for was, count in zip(last[name], now[name]))
+        last = now
+    switch.crash()
+    switch.start()
+    wait_for_way(switch, "to-green", "peer")
+    assert all(was <= count for name, counts in seen().items() for was, count in zip(last[name][2:], counts[2:]))
+
+
+def test_option(quick):
+    """options:xdp-peer=false sends everything through the device."""
+    quick.switch.vsctl("set", "interface", "to-green", "options:xdp-peer=false")
+    wait_for_way(quick.switch, "to-green", "device (options:xdp-peer=false)")
+    assert skipped(quick) <= 0
+    assert quick.switch.get("interface", "to-green", "options") == {"xdp-peer": "false"}
+    quick.switch.vsctl("remove", "interface", "to-green", "options", "xdp-peer")
+    wait_for_way(quick.switch, "to-green", "peer")
+
+
+def test_queueing_disciplines(quick):
+    """Of Open vSwitch, and of a user: they get what goes to the port, from when they are there until they are not."""
+    switch = quick.switch
+
+    def queued():
+        return int(re.search(r"Sent \d+ bytes (\d+) pkt", lab.run("tc", "-s", "qdisc", "show", "dev", "to-green", "root"))[1])
+
+    switch.vsctl("set", "port", "to-green", "qos=@qos", "--", "--id=@qos", "create", "qos", "type=linux-htb",
+                 "other_config:max-rate=1000000000")
+    wait_for_way(switch, "to-green", "device (it has a queueing discipline)")
+    assert skipped(quick) <= 0 and queued() >= 50
+    switch.vsctl("clear", "port", "to-green", "qos")
+    wait_for_way(switch, "to-green", "peer")
+    assert skipped(quick) >= 45
+
+    lab.run("tc", "qdisc", "add", "dev", "to-green", "root", "tbf", "rate", "1gbit", "burst", "1mb", "latency", "1s")
+    wait_for_way(switch, "to-green", "device (it has a queueing discipline)")
+    assert skipped(quick) <= 0 and queued() >= 50
+    lab.run("tc", "qdisc", "del", "dev", "to-green", "root")
+    wait_for_way(switch, "to-green", "peer")
+
+
+@contextlib.contextmanager
+def filter_of_tc(device):
+    path = test_foreign.pinned("tc", test_foreign.TCX_DROP, "wall")
+    lab.run("tc", "qdisc", "add", "dev", device, "clsact")
+    lab.run("tc", "filter", "add", "dev", device, "egress", "bpf", "da", "object-pinned", path)
+    os.unlink(path)
+    yield
+    lab.run("tc", "qdisc", "del", "dev", device, "clsact")
+
+
+def program_at_tcx(device):
+    return test_foreign.Link(device, test_foreign.TCX_DROP, test_foreign.TCX_EGRESS)
+
+
+@pytest.mark.parametrize("wall", (filter_of_tc, program_at_tcx))
+def test_filters_at_egress(quick, wall):
+    """They see what goes to the port, soon after they are there: kinds of which the kernel tells, and others."""
+    with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
+        stream.flowing()
+        with wall("to-green"):
+            stream.silent()
+            assert way(quick.switch, "to-green").startswith("device (")
+        stream.flowing()
+    wait_for_way(quick.switch, "to-green", "peer")
+
+
+@contextlib.contextmanager
+def link_in(container, descriptor, where):
+    """A program on the container's own end."""
+    with container.entered():
+        link = xdp.bpf(LINK_CREATE, struct.pack("=IIII", descriptor, socket.if_nametoindex("eth0"), where, 0))
+    os.close(descriptor)
+    yield
+    os.close(link)
+
+
+def test_xdp_program_in_the_container(quick):
+    """It comes while packets flow, sees them all, and goes again."""
+    with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
+        stream.flowing()
+        with link_in(quick.green, test_foreign.program("xdp", XDP_DROP), AT_XDP):
+            stream.silent()
+            assert way(quick.switch, "to-green").startswith("device (")
+        stream.flowing()
+    wait_for_way(quick.switch, "to-green", "peer")
+
+
+def test_marks_end_at_the_container(quick):
+    """Whatever a flow gives a packet besides its bytes stays here, as on any veth into another namespace."""
+    quick.switch.flows("br0", "in_port=to-red,actions=set_field:7->pkt_mark,set_queue:3,output:to-green",
+                       "in_port=to-green,ip,nw_dst=10.0.0.1,actions=output:to-red", "priority=0,actions=normal")
+
+    def instruction(code, destination=0, source=0, offset=0, value=0):
+        return struct.pack("<BBhi", code, source << 4 | destination, offset, value)
+
+    code = (instruction(LOAD_U32, 2, 1, SKB_MARK) + instruction(JUMP_IF_NOT, 2, 0, 4)
+            + instruction(LOAD_U32, 2, 1, SKB_PRIORITY) + instruction(JUMP_IF_NOT, 2, 0, 2)
+            + instruction(SET, 0, value=test_foreign.TCX_NEXT) + instruction(EXIT)
+            + instruction(SET, 0, value=test_foreign.TCX_DROP) + instruction(EXIT))
+    data, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
+    loaded = xdp.bpf(PROG_LOAD, struct.pack("=IIQQ", TC, len(code) // 8, ctypes.addressof(data), ctypes.addressof(licence)))
+    with link_in(quick.green, loaded, test_foreign.TCX_INGRESS):
+        assert traffic.ping(quick.red, "10.0.0.2", count=20) == 20
+        # Between namespaces a mark ends; that of a host's socket comes as far as here.
+        assert traffic.ping(quick.host, "10.0.0.2", count=20, options=("-m", "7")) == 20
+        assert skipped(quick) >= 45
+
+
+def test_frames_for_others(quick):
+    """A container is not told that a frame is for it which is not."""
+    with quick.green.entered():
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with receiver, wire.Wire(quick.red) as red:
+        receiver.bind(("10.0.0.2", 2000))
+        receiver.settimeout(5)
+        for turn in range(20):
+            for address in "02:00:00:00:00:77", lab.mac_of(quick.green):
+                data = f"{turn} {address}".encode()
+                red.send(wire.udp_frame(RED, address, data, ports=(1000, 2000)))
+            assert receiver.recv(100) == data
+
+
+def test_tags_and_sizes(quick):
+    """What a veth would do something about goes through it: tags, and frames that are too long."""
+    switch, green = quick.switch, lab.mac_of(quick.green)
+    switch.flows("br0", "udp,tp_dst=3000,in_port=to-red,actions=push_vlan:0x8100,mod_vlan_vid:7,output:to-green",
+                 "priority=1,in_port=to-red,actions=output:to-green")
+    quick.green.run("ip", "link", "set", "eth0", "mtu", 1000)
+    lab.wait_until(lambda: skipped(quick) >= 45, "the shortcut")
+    long, short = (wire.udp_frame(RED, green, kind * size) for kind, size in ((b"L", 1200), (b"S", 900)))
+    tagged = wire.udp_frame(RED, green, b"tagged", ports=(1000, 3000))
+    with wire.Wire(quick.red) as red, wire.Wire(quick.green) as seen:
+        def too_long():
+            red.send(long, short)
+            return seen.receive(lambda frame: frame[42:45] in (b"LLL", b"SSS"), 2, limit=0.5) == [short]
+        lab.wait_until(too_long, "the new MTU")
+        for _ in range(10):
+            red.send(long, tagged, short)
+            frames = seen.receive(lambda frame: frame[42:45] in (b"LLL", b"SSS") or b"tagged" in frame, 2)
+            assert sorted(frame[12:16] == b"\x81\x00\x00\x07" for frame in frames) == [False, True]
+            assert short in frames
+
+
+def test_another_address(quick):
+    """The container changes its own address: frames for the new one come by the shortcut soon, those for the old one are
+    not taken for its own."""
+    quick.green.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:99")
+    lab.wait_until(lambda: skipped(quick) >= 45, "the shortcut to the new address")
+    quick.red.run("ip", "neighbour", "flush", "dev", "eth0")
+    assert traffic.ping(quick.red, "10.0.0.2", count=5) == 5
+
+
+def test_other_end_down_and_away(quick):
+    """Nothing goes nowhere for long when the other end goes down, is moved to the host, or comes back."""
+    switch, green = quick.switch, quick.green
+    with traffic.Stream(quick.red, green, "10.0.0.2") as stream:
+        stream.flowing()
+        green.run("ip", "link", "set", "eth0", "down")
+        wait_for_way(switch, "to-green", "device (an end is down)")
+        green.run("ip", "link", "set", "eth0", "up")
+        wait_for_way(switch, "to-green", "peer")
+        stream.flowing()
+
+        green.run("ip", "link", "set", "eth0", "netns", os.getpid())
+        wait_for_way(switch, "to-green", "device (not a veth")
+        lab.run("ip", "link", "set", "eth0", "up")
+        with wire.Wire(quick.host) as host:
+            assert len(host.receive(lambda frame: b"xxxx" in frame, 20)) == 20
+        lab.run("ip", "link", "set", "eth0", "netns", "green")
+        green.run("ip", "link", "set", "eth0", "up")
+        lab.add_addresses(green, "eth0", "10.0.0.2/24")
+        wait_for_way(switch, "to-green", "peer")
+        quick.red.run("ip", "neighbour", "replace", "10.0.0.2", "lladdr", lab.mac_of(green), "dev", "eth0")
+        stream.flowing()
+    lab.run("ip", "link", "set", "to-green", "down")
+    wait_for_way(switch, "to-green", "device (an end is down)")
+    lab.run("ip", "link", "set", "to-green", "up")
+    wait_for_way(switch, "to-green", "peer")
+    switch.vsctl("del-port", "to-green")
+    assert traffic.ping(quick.red, "10.0.0.2", count=3, limit=1) == 0
+
+
+def test_capture(quick):
+    """tcpdump on the device sees what goes to the container."""
+    traffic.ping(quick.red, "10.0.0.2")
+    with open("/run/seen", "wb") as output:
+        with lab.Process("tcpdump", "-n", "-l", "-i", "to-green", "icmp", stdout=output):
+            wait_for_way(quick.switch, "to-green", "device (somebody captures packets)")
+
+            def seen():
+                traffic.ping(quick.red, "10.0.0.2")
+                return pathlib.Path("/run/seen").read_text().count("echo request") >= 5
+            lab.wait_until(seen, "requests")
+    wait_for_way(quick.switch, "to-green", "peer")
+
+
+def test_nobody_looks(quick):
+    """Flows outlive the daemon, but nobody would hear of what a shortcut passes by: then none is taken."""
+    for name, other, number in ("red", "green", 2), ("green", "red", 1):
+        getattr(quick, name).run("ip", "neighbour", "replace", f"10.0.0.{number}", "lladdr",
+                                 lab.mac_of(getattr(quick, other)), "dev", "eth0")
+    traffic.tcp(quick.red, quick.green, "10.0.0.2", size=1 << 16)
+    with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
+        stream.flowing()
+        quick.switch.crash()
+        with program_at_tcx("to-green"):
+            stream.silent(limit=10)
+        stream.flowing()
+        quick.switch.start()
+        wait_for_way(quick.switch, "to-green", "peer")
+        stream.flowing()
