@@ -78,15 +78,16 @@ static uint16_t ip_checksum(const void *header)
 
 static struct bench_frame first_frame(const struct bench_options *options)
 {
+    int link_len = options->vlan ? 18 : 14;
     struct bench_frame frame = {
         .eth_type = htons(0x0800),
         .ip_ihl_version = 0x45,
-        .ip_len = htons(options->size - 14),
+        .ip_len = htons(options->size - link_len),
         .ip_ttl = 64,
         .ip_proto = 17,
         .udp_src = htons(BENCH_SRC_PORT),
         .udp_dst = htons(BENCH_DST_PORT),
-        .udp_len = htons(options->size - 34),
+        .udp_len = htons(options->size - link_len - 20),
     };
     uint32_t src = htonl(BENCH_SRC_NET), dst = htonl(BENCH_DST_ADDR);
 
