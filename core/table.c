@@ -190,6 +190,16 @@ static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     return 0;
 }
 
+uint64_t oxdp_table_predicted(const struct oxdp_table *t)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < t->mem.n_predictions; i++) {
+        sum += DP_READ_ONCE(t->mem.predictions[i].hits);
+    }
+    return sum;
+}
+
 void oxdp_table_stats(const struct oxdp_table *t, uint32_t index, struct dp_stats *ret)
 {
     memset(ret, 0, sizeof *ret);
@@ -256,6 +266,7 @@ void oxdp_table_sizes(const struct oxdp_table_config *config, struct dp_tables *
     tables->n_stats = config->n_flows * config->n_shards;
     tables->n_buckets = config->n_buckets;
     tables->n_cache = config->n_cache;
+    tables->n_predictions = config->n_cpus * DP_PREDICTIONS;
     tables->n_ops = config->n_ops;
     tables->n_meters = config->n_meters;
 }

@@ -118,6 +118,9 @@ void oxdp_table_stats(const struct oxdp_table *, uint32_t flow, struct dp_stats 
  * statistics. */
 void oxdp_table_rank_masks(struct oxdp_table *);
 
+/* How many frames were as predicted (dp/predict.h), in all. */
+uint64_t oxdp_table_predicted(const struct oxdp_table *);
+
 /* One of the masks that lookups walk: the 'position'th, of oxdp_table_usage()'s 'masks'. */
 struct oxdp_table_mask_info {
     union dp_key words;

@@ -22,7 +22,7 @@
 #define DP_LIKELY(X) __builtin_expect(!!(X), 1)
 #define DP_UNLIKELY(X) __builtin_expect(!!(X), 0)
 #define DP_ARRAY_SIZE(A) (sizeof(A) / sizeof((A)[0]))
-#define DP_UNROLL _Pragma("GCC unroll 8")
+#define DP_UNROLL _Pragma("GCC unroll 16")
 #define DP_NO_UNROLL _Pragma("GCC unroll 1")
 
 /* Makes the compiler forget what it knows about VAR, so that a bound that was checked is not moved away from its

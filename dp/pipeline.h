@@ -20,6 +20,7 @@
 #include "dp/action.h"
 #include "dp/lookup.h"
 #include "dp/parse.h"
+#include "dp/predict.h"
 #include "dp/record.h"
 
 #define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
@@ -50,11 +51,12 @@ struct dp_run {
 /* A pass's enum dp_fate and its 'arg', as a stage returns them. */
 #define DP_FATED(FATE, ARG) ((__u64) (ARG) << 32 | (__u32) (FATE))
 
-DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, __u32 *ret_arg);
+DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg);
+DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
 DP_INLINE int dp_hand_over(struct dp_run *run, __u32 flow, __u32 generation, __u32 reason);
-DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 len);
+DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags);
 
 /* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables.  '*ret_to' is set with
  * DP_VERDICT_OUTPUT and DP_VERDICT_GROUP. */
@@ -64,7 +66,7 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
     dp_clear_metadata(ctx, &run->key);
     run->beyond = 0;
 
-    int fate = dp_pass(ctx, run, ret_to);
+    int fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), ret_to);
 
     if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
         return DP_VERDICT_OUTPUT;
@@ -123,43 +125,37 @@ DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
 {
     __u32 arg = 0;
-    int fate = run ? dp_pass(ctx, run, &arg) : DP_FATE_DROP;
+    int fate = run ? dp_pass(ctx, run, 0, &arg) : DP_FATE_DROP;
 
     return DP_FATED(fate, arg);
 }
 
-/* One lookup and what follows from it.  Returns an enum dp_fate, with its 'arg'; for DP_FATE_ENGINE and DP_FATE_SKB nothing
- * was written in this pass. */
-DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, __u32 *ret_arg)
+/* One lookup and what follows from it.  'expected' is NULL but for the first.  Returns an enum dp_fate, with its 'arg'; for
+ * DP_FATE_ENGINE and DP_FATE_SKB nothing was written in this pass. */
+DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg)
 {
-    const struct dp_head *head = dp_head_at(ctx, 0);
-    __u32 index;
+    __u32 tcp_flags = 0;
+    __u32 index = DP_NO_FLOW;
+    const struct dp_flow *flow = expected && !expected->rest
+        ? dp_predict(ctx, expected, run->key.in_port, &run->frame, &tcp_flags) : 0;
 
-    if (!head) {
-        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_PARSE);
-    }
+    if (flow) {
+        index = expected->flow;
+        expected->hits++;
+    } else {
+        dp_missed(ctx);                 /* Who expects may have looked too far. */
 
-    int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
+        enum dp_reason reason = dp_find(ctx, run, &flow, &index);
 
-    if (DP_UNLIKELY(dp_missed(ctx))) {
-        parsed = dp_pull(ctx) ? DP_PARSE_BEYOND : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
-        parsed = dp_missed(ctx) ? DP_PARSE_BEYOND : parsed;
-    }
-    if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
-        /* No flow is about this protocol: that is why it is omitted. */
-        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_MISS);
-    }
-    if (parsed == DP_PARSE_UNFINISHED) {
-        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_CHECKSUM);
-    }
-    if (parsed != DP_PARSED) {
-        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_PARSE);
-    }
-
-    const struct dp_flow *flow = dp_lookup(ctx, head, &run->key, &index, &run->walked);
-
-    if (!flow) {
-        return dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_MISS);
+        if (!flow) {
+            return dp_hand_over(run, DP_NO_FLOW, 0, reason);
+        }
+        tcp_flags = run->key.ip_proto == DP_IP_TCP ? dp_ntohs(run->key.tcp_flags) : 0;
+        if (expected && expected->rest) {
+            expected->rest--;
+        } else if (expected) {
+            dp_predict_next(ctx, &run->frame, &run->key, index, expected);
+        }
     }
 
     __u32 generation = flow->generation;
@@ -193,11 +189,39 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, __u32 *ret_arg)
             run->reason = DP_REASON_NONE;
         }
     }
-    dp_count(ctx, run, index, len);
+    dp_count(ctx, index, len, tcp_flags);
     if (fate == DP_FATE_RECIRC) {
         run->key.recirc_id = *ret_arg;
     }
     return fate;
+}
+
+/* Parses the frame and looks up its flow.  Returns why there is none. */
+DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index)
+{
+    const struct dp_head *head = dp_head_at(ctx, 0);
+
+    if (!head) {
+        return DP_REASON_PARSE;
+    }
+
+    int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
+
+    if (DP_UNLIKELY(dp_missed(ctx))) {
+        parsed = dp_pull(ctx) ? DP_PARSE_BEYOND : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
+        parsed = dp_missed(ctx) ? DP_PARSE_BEYOND : parsed;
+    }
+    if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
+        return DP_REASON_MISS;          /* No flow is about this protocol: that is why it is omitted. */
+    }
+    if (parsed == DP_PARSE_UNFINISHED) {
+        return DP_REASON_CHECKSUM;
+    }
+    if (parsed != DP_PARSED) {
+        return DP_REASON_PARSE;
+    }
+    *ret_flow = dp_lookup(ctx, head, &run->key, ret_index, &run->walked);
+    return DP_REASON_MISS;
 }
 
 /* The engine is to know why it gets the frame, and which flow has matched. */
@@ -209,8 +233,8 @@ DP_INLINE int dp_hand_over(struct dp_run *run, __u32 flow, __u32 generation, __u
     return DP_FATE_ENGINE;
 }
 
-/* Adds a packet of 'len' bytes to the statistics of flow 'flow'. */
-DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 len)
+/* Adds a packet of 'len' bytes to the statistics of flow 'flow'.  'tcp_flags' are in host byte order, 0 if it has none. */
+DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags)
 {
     __u32 shard = dp_cpu(ctx);
     __u32 shared = dp_shared_shards(ctx);
@@ -232,10 +256,7 @@ DP_INLINE void dp_count(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow
         stats->bytes += len;
     }
     stats->used = dp_ticks(ctx);
-
-    __u32 tcp_flags = dp_ntohs(run->key.tcp_flags);
-
-    if (tcp_flags & ~stats->tcp_flags && run->key.ip_proto == DP_IP_TCP) {
+    if (tcp_flags & ~stats->tcp_flags) {
         stats->tcp_flags |= tcp_flags;
     }
 }

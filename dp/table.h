@@ -10,6 +10,7 @@
  *   stats    BPF                  both       as its flow                        -
  *   buckets  userspace            BPF        regions: as masks                  the flow runs in the engine
  *   cache    BPF                  BPF        until overwritten: a hint          overwrites
+ *   predictions BPF               BPF        until overwritten: a hint          overwrites
  *   ops      userspace            BPF        as its flow                        the flow runs in the engine
  *   meters   userspace, BPF       both       as its meter                       the flow runs in the engine
  *
@@ -26,7 +27,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 6
+#define DP_TABLE_VERSION 7
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -107,6 +108,35 @@ _Static_assert(sizeof(struct dp_stats) == 32, "stats layout");
 struct dp_cache {
     __u64 slot[2];
 };
+
+/* What to expect of the next frame of a port: dp/predict.h.  Only the CPU that it belongs to writes it. */
+#define DP_PREDICTIONS 16       /* Of each CPU; port i has number i % DP_PREDICTIONS. */
+#define DP_PREDICTED_SHORT 48   /* So many bytes of a frame decide, or so many, or so many. */
+#define DP_PREDICTED_MIDDLE 62  /* As UDP over IPv6 has at least. */
+#define DP_PREDICTED_LONG 72
+#define DP_PREDICTED_WORDS (DP_PREDICTED_LONG / 8)
+struct dp_prediction {
+    __u64 identity;             /* dp_flow_identity() of its flow. */
+    __u32 flow;
+    __u32 in_port;
+    __u8 reach;                 /* DP_PREDICTED_*; 0: nothing is predicted. */
+    __u8 l3;                    /* As in struct dp_frame. */
+    __u8 l4;
+    __u8 length_shift;          /* Of IP's length field in word 2. */
+    __u16 length_least;         /* What it says at least if TCP's or UDP's header is to be whole. */
+    __u8 length_begin;          /* Offset from where on it counts, */
+    __u8 length_ip;             /* and how much of the IP header. */
+    __u32 has;                  /* DP_HAS_*, but for DP_HAS_SHORT. */
+    __u32 rest;                 /* Frames for which no prediction is made now. */
+    __u32 pause;                /* And after the next failure: grows. */
+    __u32 hits_before;          /* What 'hits' was (its low bits) when the prediction was made. */
+    __u64 hits;                 /* Frames that were as predicted, since the beginning. */
+    __u64 pad[2];
+    __u64 mask[DP_PREDICTED_WORDS];     /* Which bits of the frame decide, */
+    __u64 value[DP_PREDICTED_WORDS];    /* and what they are. */
+    __u64 pad1[6];
+};
+_Static_assert(sizeof(struct dp_prediction) == 256, "prediction layout");
 
 #define DP_MAX_COPIES 13        /* Sent by one operation. */
 #define DP_MAX_GROUP 64         /* Ports of a group. */
@@ -197,6 +227,7 @@ _Static_assert(sizeof(struct dp_head) == 536, "head layout");
     X(stats, struct dp_stats)   \
     X(buckets, struct dp_bucket)\
     X(cache, struct dp_cache)   \
+    X(predictions, struct dp_prediction) \
     X(ops, struct dp_op)        \
     X(meters, struct dp_meter)
 
@@ -204,7 +235,7 @@ _Static_assert(sizeof(struct dp_head) == 536, "head layout");
 #define DP_TABLE_LAYOUT                                                                                         \
     ((__u32) (((sizeof(struct dp_head) * 1021 + sizeof(struct dp_mask)) * 1021 + sizeof(struct dp_flow)) * 1021  \
               + sizeof(struct dp_stats) + sizeof(struct dp_bucket) + sizeof(struct dp_cache)                    \
-              + sizeof(struct dp_op) + sizeof(struct dp_meter) + DP_MAX_MASKS))
+              + sizeof(struct dp_prediction) + sizeof(struct dp_op) + sizeof(struct dp_meter) + DP_MAX_MASKS))
 
 /* The arrays as userspace has them. */
 struct dp_tables {

@@ -180,7 +180,7 @@ show_dp(struct dpif_xdp_dp *dp, void *ds_)
 static void
 stats_hits(const uint64_t n[DP_N_COUNTERS], const char *indent, struct ds *ds)
 {
-    ds_put_format(ds, "%ssignature cache hits: %"PRIu64"\n"
+    ds_put_format(ds, "%shits without masks: %"PRIu64"\n"
                   "%smask hits: %"PRIu64"\n"
                   "%smasks walked: %"PRIu64"\n"
                   "%srecirculated: %"PRIu64"\n",
@@ -224,6 +224,10 @@ stats_dp(struct dpif_xdp_dp *dp, void *ds_)
     dpif_xdp_threads_get_stats(dp, &engine);
     if (dp->progs && !oxdp_progs_get_totals(dp->progs, n)) {
         ds_put_cstr(ds, "  programs:\n");
+        ovs_mutex_lock(&dp->flow_mutex);
+        ds_put_format(ds, "    predicted: %"PRIu64"\n",
+                      dpif_xdp_fastpath_predicted(dp));
+        ovs_mutex_unlock(&dp->flow_mutex);
         stats_hits(n, "    ", ds);
     }
     ds_put_format(ds, "  engine:\n"

@@ -123,6 +123,9 @@ void dpif_xdp_fastpath_run(struct dpif_xdp_dp *);
 /* Why the engine runs the flows that it runs, for people. */
 void dpif_xdp_fastpath_format(const struct dpif_xdp_dp *, struct ds *);
 
+/* How many frames programs knew from the one before (dp/predict.h). */
+uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *);
+
 /* The masks in the order in which programs walk them, for people. */
 void dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *, struct ds *);
 

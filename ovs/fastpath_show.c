@@ -146,6 +146,12 @@ dpif_xdp_fastpath_format(const struct dpif_xdp_dp *dp, struct ds *ds)
     }
 }
 
+uint64_t
+dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *dp)
+{
+    return dp->fastpath ? oxdp_table_predicted(dp->fastpath->table) : 0;
+}
+
 void
 dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *dp, struct ds *ds)
 {

@@ -5,7 +5,8 @@
  *   run_rows OBJECT        as root
  *
  * Each line of the input is a row, its fields separated by tabs: the frame in hex, then pairs of a datapath flow and its
- * actions as dpctl writes them.  Frames arrive on port 7.  For each row and runner a line says
+ * actions as dpctl writes them.  Frames arrive on port 7, each twice, because the second is expected to be as the first
+ * (dp/predict.h).  For each row and runner two lines say
  *
  *   native|kernel engine|drop|output PORT HEX PACKETS/BYTES[,...]
  *
@@ -30,6 +31,7 @@
 #define IN_PORT 7
 #define MAX_FRAME 2048
 #define MAX_FLOWS 4
+#define N_RUNS 2
 #define HEADROOM 64
 #define GROUPS 0x10000          /* Group of a row's I-th flow, less I: no port. */
 
@@ -134,9 +136,9 @@ static void print_ports(const struct row *row, uint32_t port)
     }
 }
 
-/* Prints what became of a frame, and takes the row's flows out of the table. */
+/* Prints what became of a frame, and what the row's flows counted beyond '*before'. */
 static void report(const char *runner, enum dp_verdict verdict, uint32_t port, const uint8_t *out, size_t len,
-                   struct oxdp_table *table, const uint32_t *flows, const struct row *row)
+                   struct oxdp_table *table, const uint32_t *flows, struct dp_stats *before, const struct row *row)
 {
     static const char *const texts[] = {
         [DP_VERDICT_UP] = "engine", [DP_VERDICT_DROP] = "drop", [DP_VERDICT_OUTPUT] = "output",
@@ -157,47 +159,63 @@ static void report(const char *runner, enum dp_verdict verdict, uint32_t port, c
         struct dp_stats stats;
 
         oxdp_table_stats(table, flows[i], &stats);
-        printf("%c%llu/%llu", i ? ',' : ' ', stats.packets, stats.bytes);
+        printf("%c%llu/%llu", i ? ',' : ' ', stats.packets - before[i].packets, stats.bytes - before[i].bytes);
+        before[i] = stats;
+    }
+    printf("\n");
+}
+
+static void remove_flows(struct oxdp_table *table, const struct row *row, const uint32_t *flows)
+{
+    for (size_t i = 0; i < row->n_flows; i++) {
         oxdp_table_unlink(table, flows[i]);
     }
     oxdp_table_reclaim(table);
-    printf("\n");
 }
 
 static void run_native(struct oxdp_table *table, const struct row *row)
 {
-    uint8_t buffer[HEADROOM + MAX_FRAME];
-    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + row->len,
-                          .tables = oxdp_table_memory(table) };
-    struct dp_run run = { .flow = 0 };
-    uint32_t to = 0;
+    struct dp_stats before[MAX_FLOWS] = { { 0 } };
     uint32_t flows[MAX_FLOWS];
 
-    memcpy(ctx.data, row->frame, row->len);
     insert_flows(table, row, flows);
+    for (int i = 0; i < N_RUNS; i++) {
+        uint8_t buffer[HEADROOM + MAX_FRAME];
+        struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + row->len,
+                              .tables = oxdp_table_memory(table) };
+        struct dp_run run = { .flow = 0 };
+        uint32_t to = 0;
 
-    enum dp_verdict verdict = dp_pipeline(&ctx, IN_PORT, &run, &to);
+        memcpy(ctx.data, row->frame, row->len);
 
-    if (verdict == DP_VERDICT_OUTPUT) {
-        dp_cut_tail(&ctx, run.frame.cut);
+        enum dp_verdict verdict = dp_pipeline(&ctx, IN_PORT, &run, &to);
+
+        if (verdict == DP_VERDICT_OUTPUT) {
+            dp_cut_tail(&ctx, run.frame.cut);
+        }
+        report("native", verdict, to, ctx.data, ctx.end - ctx.data, table, flows, before, row);
     }
-    report("native", verdict, to, ctx.data, ctx.end - ctx.data, table, flows, row);
+    remove_flows(table, row, flows);
 }
 
 static void run_kernel(const struct harness *kernel, const struct row *row)
 {
+    struct dp_stats before[MAX_FLOWS] = { { 0 } };
     uint32_t flows[MAX_FLOWS];
-    uint32_t out_len, ns;
-    uint8_t out[2048];
-    int action;
 
     insert_flows(kernel->table, row, flows);
-    action = harness_run(kernel->pipeline_fd, row->frame, row->len, 1, out, &out_len, &ns);
-    if (action < 0) {
-        fail("BPF_PROG_TEST_RUN", strerror(-action));
+    for (int i = 0; i < N_RUNS; i++) {
+        uint32_t out_len, ns;
+        uint8_t out[2048];
+        int action = harness_run(kernel->pipeline_fd, row->frame, row->len, 1, out, &out_len, &ns);
+
+        if (action < 0) {
+            fail("BPF_PROG_TEST_RUN", strerror(-action));
+        }
+        report("kernel", action == XDP_TX ? DP_VERDICT_OUTPUT : action == XDP_DROP ? DP_VERDICT_DROP : DP_VERDICT_UP,
+               harness_last_port(kernel), out, out_len, kernel->table, flows, before, row);
     }
-    report("kernel", action == XDP_TX ? DP_VERDICT_OUTPUT : action == XDP_DROP ? DP_VERDICT_DROP : DP_VERDICT_UP,
-           harness_last_port(kernel), out, out_len, kernel->table, flows, row);
+    remove_flows(kernel->table, row, flows);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same source, natively and as a BPF program in the kernel: for every frame and program of the corpus, with random
- * mutations, the same verdict, bytes and counters.
+ * mutations, the same verdict, bytes and counters, of a flow's first frame, of the same once more (dp/predict.h) and of
+ * one that is almost the same.
  *
  *   test_same OBJECT CORPUS [MUTATIONS]        as root */
 #include <config.h>
@@ -28,10 +29,12 @@ struct pair {
     unsigned int n_compared;
     unsigned int n_differ;
     unsigned int n_verdicts[DP_VERDICT_UP + 1];
+    unsigned int n_predicted;           /* By the kernel. */
 };
 
 static void compare_corpus(struct pair *, const char *folder, unsigned int mutations);
 static void compare(struct pair *, const uint8_t *data, size_t size);
+static void compare_frame(struct pair *, const uint32_t flows[2], const uint8_t *frame, uint32_t len, bool forget);
 
 int main(int argc, char **argv)
 {
@@ -50,12 +53,12 @@ int main(int argc, char **argv)
     }
     srand(1);
     compare_corpus(&pair, argv[2], argc > 3 ? atoi(argv[3]) : 20);
-    printf("%u runs compared: %u output, %u dropped, %u handed up; %u differences\n", pair.n_compared,
+    printf("%u runs compared: %u output, %u dropped, %u handed up, %u predicted; %u differences\n", pair.n_compared,
            pair.n_verdicts[DP_VERDICT_OUTPUT], pair.n_verdicts[DP_VERDICT_DROP], pair.n_verdicts[DP_VERDICT_UP],
-           pair.n_differ);
+           pair.n_predicted, pair.n_differ);
     oxdp_table_destroy(pair.native);
     harness_close(&pair.kernel);
-    return pair.n_differ || pair.n_compared < 100 || !pair.n_verdicts[DP_VERDICT_OUTPUT];
+    return pair.n_differ || pair.n_compared < 100 || !pair.n_verdicts[DP_VERDICT_OUTPUT] || !pair.n_predicted;
 }
 
 static void compare_corpus(struct pair *pair, const char *folder, unsigned int mutations)
@@ -92,11 +95,21 @@ static void compare_corpus(struct pair *pair, const char *folder, unsigned int m
     }
 }
 
+/* Returns how many were predicted. */
+static uint64_t forget_frames(struct oxdp_table *table)
+{
+    struct dp_tables *tables = oxdp_table_memory(table);
+    uint64_t hits = 0;
+
+    for (uint32_t i = 0; i < tables->n_predictions; i++) {
+        hits += tables->predictions[i].hits;
+    }
+    memset(tables->predictions, 0, tables->n_predictions * sizeof *tables->predictions);
+    return hits;
+}
+
 static void compare(struct pair *pair, const uint8_t *data, size_t size)
 {
-    static const int xdp_of[] = {
-        [DP_VERDICT_OUTPUT] = XDP_TX, [DP_VERDICT_GROUP] = XDP_TX, [DP_VERDICT_DROP] = XDP_DROP, [DP_VERDICT_UP] = XDP_PASS,
-    };
     struct ofpbuf actions;
     struct dpif_xdp_compiled compiled;
     struct oxdp_flow spec = { .key = &compiled.key, .mask = &compiled.mask, .ops = compiled.ops };
@@ -106,11 +119,11 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
     ofpbuf_init(&actions, 0);
 
     size_t used = parity_make_actions(data, size, &actions);
-    const uint8_t *frame = data + used;
+    uint8_t frame[MAX_FRAME];
     uint32_t len = size - used;
 
     /* BPF_PROG_TEST_RUN wants an Ethernet header. */
-    if (used >= size || len < 14 || !parity_compile(frame, len, &actions, &compiled)) {
+    if (used >= size || len < 14 || !parity_compile(data + used, len, &actions, &compiled)) {
         ofpbuf_uninit(&actions);
         return;
     }
@@ -121,7 +134,26 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
         || oxdp_table_insert(pair->kernel.table, &spec, &flows[1], &full)) {
         abort();
     }
+    memcpy(frame, data + used, len);
+    compare_frame(pair, flows, frame, len, false);
+    compare_frame(pair, flows, frame, len, true);
+    frame[rand() % len] ^= 1 << rand() % 8;
+    compare_frame(pair, flows, frame, len, true);
+    pair->n_predicted += forget_frames(pair->kernel.table);
+    forget_frames(pair->native);
+    oxdp_table_unlink(pair->native, flows[0]);
+    oxdp_table_unlink(pair->kernel.table, flows[1]);
+    oxdp_table_reclaim(pair->native);
+    oxdp_table_reclaim(pair->kernel.table);
+    ofpbuf_uninit(&actions);
+}
 
+/* 'forget': natively without what the frames before taught. */
+static void compare_frame(struct pair *pair, const uint32_t flows[2], const uint8_t *frame, uint32_t len, bool forget)
+{
+    static const int xdp_of[] = {
+        [DP_VERDICT_OUTPUT] = XDP_TX, [DP_VERDICT_GROUP] = XDP_TX, [DP_VERDICT_DROP] = XDP_DROP, [DP_VERDICT_UP] = XDP_PASS,
+    };
     uint8_t buffer[HEADROOM + MAX_FRAME], out[2048];
     struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
                           .tables = oxdp_table_memory(pair->native) };
@@ -130,6 +162,9 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
     struct dp_stats stats[2];
     uint32_t out_len, ns;
 
+    if (forget) {
+        forget_frames(pair->native);
+    }
     memcpy(ctx.data, frame, len);
 
     enum dp_verdict verdict = dp_pipeline(&ctx, PARITY_IN_PORT, &run, &to);
@@ -154,9 +189,4 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
         parity_dump("native", ctx.data, ctx.end - ctx.data);
         parity_dump("kernel", out, out_len);
     }
-    oxdp_table_unlink(pair->native, flows[0]);
-    oxdp_table_unlink(pair->kernel.table, flows[1]);
-    oxdp_table_reclaim(pair->native);
-    oxdp_table_reclaim(pair->kernel.table);
-    ofpbuf_uninit(&actions);
 }

@@ -31,7 +31,9 @@ struct outcome {
 };
 
 static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *, const struct dp_omit *,
-                     struct outcome *);
+                     struct outcome[2]);
+static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *, const struct dp_omit *,
+                     struct dp_tables *, struct outcome *);
 static void run_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *actions, struct outcome *);
 static void choose_omissions(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *,
                              struct dp_omit omit[4]);
@@ -40,22 +42,22 @@ static void describe(const uint8_t *frame, size_t len, const struct ofpbuf *acti
 
 enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf *actions)
 {
-    static struct outcome ours, theirs;
+    static struct outcome ours[2], theirs;      /* Ours for a frame, and for the same again (dp/predict.h). */
     struct dpif_xdp_compiled compiled;
     struct dp_omit omit[4];
 
-    if (len > sizeof ours.bytes - HEADROOM || !parity_compile(frame, len, actions, &compiled)) {
+    if (len > sizeof theirs.bytes - HEADROOM || !parity_compile(frame, len, actions, &compiled)) {
         return PARITY_BEYOND;
     }
     choose_omissions(frame, len, &compiled, omit);
-    if (!run_ours(frame, len, &compiled, &omit[0], &ours)) {
+    if (!run_ours(frame, len, &compiled, &omit[0], ours)) {
         return PARITY_BEYOND;
     }
     run_theirs(frame, len, actions, &theirs);
     for (size_t i = 0; i < DP_ARRAY_SIZE(omit); i++) {
-        bool done = run_ours(frame, len, &compiled, &omit[i], &ours);
+        bool done = run_ours(frame, len, &compiled, &omit[i], ours);
 
-        if (done ? !same(&ours, &theirs) : i == 1) {
+        if (done ? !same(&ours[0], &theirs) : i == 1) {
             fprintf(stderr, "omitting parts %#x, words %#x, operations %#llx: %s\n", omit[i].parts, omit[i].words,
                     (unsigned long long) omit[i].ops, done ? "executed" : "handed over");
             describe(frame, len, actions);
@@ -127,7 +129,7 @@ static void no_grace(void *aux)
 
 /* Returns false if the frame was handed over untouched. */
 static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
-                     const struct dp_omit *omit, struct outcome *outcome)
+                     const struct dp_omit *omit, struct outcome outcome[2])
 {
     static struct oxdp_table *table;
     static const struct oxdp_table_callbacks callbacks = { .grace = no_grace };
@@ -135,14 +137,9 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate, .arg = compiled->arg,
         .ops = compiled->ops, .n_ops = compiled->n_ops,
     };
-    uint8_t *buffer = malloc(HEADROOM + len);
-    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
-                          .omit = *omit };
     enum oxdp_table_full full;
-    struct dp_run run;
-    uint32_t to = 0;
     uint32_t flow;
-    bool done = true;
+    bool done[2];
 
     if (!table) {
         struct oxdp_table_config config = oxdp_table_config(16, 1);
@@ -155,11 +152,41 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     if (oxdp_table_insert(table, &spec, &flow, &full)) {
         abort();
     }
+
+    struct dp_tables *tables = oxdp_table_memory(table);
+
+    memset(tables->predictions, 0, tables->n_predictions * sizeof *tables->predictions);
+    memset(outcome, 0, 2 * sizeof *outcome);
+    for (int i = 0; i < 2; i++) {
+        done[i] = run_once(frame, len, compiled, omit, tables, &outcome[i]);
+    }
+    oxdp_table_unlink(table, flow);
+    oxdp_table_reclaim(table);
+    if (compiled->fate != DP_FATE_RECIRC) {
+        outcome[1].hash = outcome[0].hash;      /* For nobody, and not computed. */
+    }
+    if (done[0] != done[1] || (done[0] && memcmp(&outcome[0], &outcome[1], sizeof *outcome))) {
+        fprintf(stderr, "the same frame again: %s, first %s\n", done[1] ? "executed" : "handed over",
+                done[0] ? "executed" : "handed over");
+        same(&outcome[1], &outcome[0]);
+        abort();
+    }
+    return done[0];
+}
+
+static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
+                     const struct dp_omit *omit, struct dp_tables *tables, struct outcome *outcome)
+{
+    uint8_t *buffer = malloc(HEADROOM + len);
+    struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
+                          .tables = tables, .omit = *omit };
+    struct dp_run run;
+    uint32_t to = 0;
+    bool done = true;
+
     memcpy(ctx.data, frame, len);
     memset(&run, 0xa5, sizeof run);     /* As the run before left it. */
     run.frame.local_stack = 0;
-    ctx.tables = oxdp_table_memory(table);
-    memset(outcome, 0, sizeof *outcome);
     outcome->port = UINT32_MAX;
     switch (dp_pipeline(&ctx, PARITY_IN_PORT, &run, &to)) {
     case DP_VERDICT_OUTPUT:
@@ -194,8 +221,6 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     }
     outcome->len = ctx.end - ctx.data;
     memcpy(outcome->bytes, ctx.data, outcome->len);
-    oxdp_table_unlink(table, flow);
-    oxdp_table_reclaim(table);
     free(buffer);
     return done;
 }
