@@ -78,7 +78,7 @@ struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
 
 /* The program that runs is one without what no flow needs, once flows have come to rest.  All programs stay right
  * whatever flows there are; but a flow that needs more than what runs would be handed up.  So this comes before
- * oxdp_table_insert() and, if necessary, puts a complete program everywhere. */
+ * oxdp_table_insert() and, if necessary, puts a complete program everywhere.  One thread at a time. */
 void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow);
 
 /* To be called about once a second: may have a program specialised, in a thread of its own. */

@@ -61,7 +61,10 @@ struct oxdp_special {
     bool omitting;                      /* They run, not the complete ones. */
     bool looking;                       /* The thread looks at flows or loads a program ... */
     struct oxdp_needs meanwhile;        /* ... and this is what flows that came since then need. */
+    uint32_t looks;                     /* Times that it began to; read without the mutex. */
     struct oxdp_needs wanted;           /* By flows for which there is no specialised program. */
+    struct oxdp_needs told;             /* By flows since look 'told_looks': saying so again changes nothing. */
+    uint32_t told_looks;                /* Both are the caller's of oxdp_progs_require(). */
     uint32_t quiet;                     /* Ticks since that changed. */
     uint64_t asked, answered;           /* Times that the thread was asked to specialise. */
     uint64_t replaced;                  /* Times that programs were. */

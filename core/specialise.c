@@ -62,8 +62,18 @@ void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow)
     struct oxdp_needs needs = oxdp_needs_of_flow(flow);
     struct oxdp_special *s = &progs->special;
 
+    /* Flow after flow needs the same, which has been seen to. */
+    if (s->told_looks == __atomic_load_n(&s->looks, __ATOMIC_ACQUIRE) && !(needs.parts & ~s->told.parts)
+        && !(needs.words & ~s->told.words) && !(needs.ops & ~s->told.ops)) {
+        return;
+    }
     pthread_mutex_lock(&s->mutex);
     require(progs, &needs);
+    if (s->told_looks != s->looks) {
+        s->told_looks = s->looks;
+        memset(&s->told, 0, sizeof s->told);
+    }
+    oxdp_needs_add(&s->told, &needs);
     pthread_mutex_unlock(&s->mutex);
 }
 
@@ -178,6 +188,7 @@ static int specialise(struct oxdp_progs *progs)
     int err = 0;
 
     s->looking = true;
+    __atomic_store_n(&s->looks, s->looks + 1, __ATOMIC_RELEASE);
     memset(&s->meanwhile, 0, sizeof s->meanwhile);
     pthread_mutex_unlock(&s->mutex);
 
