@@ -57,6 +57,7 @@ struct dpif_xdp_compiled_mask {
     uint8_t nw_proto;           /* Of that flow, 0 if the mask has it not. */
     ovs_be16 dl_type;
     enum dpif_xdp_compile_reason reason;    /* Why there is none. */
+    uint32_t groups;            /* DP_KEY_GROUP_* that it needs, as bits. */
     union dp_key mask;
 };
 

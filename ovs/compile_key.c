@@ -26,36 +26,26 @@ dpif_xdp_compile_key(const struct flow *flow, union dp_key *key)
     copy(flow, (struct kind) { flow->dl_type, flow->nw_proto }, key);
 }
 
-/* Groups of key words that a program needs for packets that may match.  One
- * that does not parse IPv4 hands all IPv4 packets up, also where a flow is
- * about their Ethernet addresses alone. */
+/* Groups of key words that a program needs for packets that may match, as far as
+ * that follows from the mask and the kind of flow.  One that does not parse
+ * IPv4 hands all IPv4 packets up, also where a flow is about their Ethernet
+ * addresses alone. */
 static uint32_t
-key_groups(const union dp_key *mask, const struct flow *flow)
+mask_groups(const union dp_key *mask, struct kind kind)
 {
     uint32_t groups = 1u << DP_KEY_GROUP_ETHERNET;
-    ovs_be16 type = flow->dl_type;
+    ovs_be16 type = kind.dl_type;
 
-    if (flow->vlans[0].tci) {
-        groups |= 1u << DP_KEY_GROUP_VLAN;
-    }
-    if (flow->vlans[1].tci) {
-        groups |= 1u << DP_KEY_GROUP_QINQ;
-    }
     groups |= (type == htons(ETH_TYPE_IP) ? 1u << DP_KEY_GROUP_IP4
                : type == htons(ETH_TYPE_IPV6) ? 1u << DP_KEY_GROUP_IP6
                : eth_type_mpls(type) ? 1u << DP_KEY_GROUP_MPLS
                : type == htons(ETH_TYPE_ARP) || type == htons(ETH_TYPE_RARP)
                ? 1u << DP_KEY_GROUP_ARP : 0);
     if (mask->nd_reserved.raw || mask->w[10] || mask->w[11] || mask->w[12]
-        || mask->w[13]
-        || (mask->tcp_flags.raw && flow->nw_proto == IPPROTO_ICMPV6)) {
+        || mask->w[13]) {
         groups |= 1u << DP_KEY_GROUP_ND;
     }
-    if (flow->nw_proto == IPPROTO_IGMP && mask->igmp_group.raw
-        && type == htons(ETH_TYPE_IP)) {
-        groups |= 1u << DP_KEY_GROUP_IGMP;
-    }
-    if (flow->recirc_id || mask->dp_hash) {
+    if (mask->dp_hash) {
         groups |= 1u << DP_KEY_GROUP_RECIRC;
     }
     if (mask->skb_priority || mask->skb_mark) {
@@ -69,6 +59,31 @@ key_groups(const union dp_key *mask, const struct flow *flow)
         if (mask->w[i]) {
             groups |= 1u << DP_KEY_GROUP_TUNNEL;
         }
+    }
+    return groups;
+}
+
+/* The same, as far as it follows from 'flow'. */
+static uint32_t
+flow_groups(const union dp_key *mask, const struct flow *flow)
+{
+    uint32_t groups = 0;
+
+    if (flow->vlans[0].tci) {
+        groups |= 1u << DP_KEY_GROUP_VLAN;
+    }
+    if (flow->vlans[1].tci) {
+        groups |= 1u << DP_KEY_GROUP_QINQ;
+    }
+    if (flow->nw_proto == IPPROTO_ICMPV6 && mask->tcp_flags.raw) {
+        groups |= 1u << DP_KEY_GROUP_ND;
+    }
+    if (flow->nw_proto == IPPROTO_IGMP && mask->igmp_group.raw
+        && flow->dl_type == htons(ETH_TYPE_IP)) {
+        groups |= 1u << DP_KEY_GROUP_IGMP;
+    }
+    if (flow->recirc_id) {
+        groups |= 1u << DP_KEY_GROUP_RECIRC;
     }
     return groups;
 }
@@ -98,6 +113,7 @@ compile_mask(const struct flow_wildcards *wc, struct kind kind,
     ret->reason = (!is_empty(&rest) ? DPIF_XDP_COMPILE_KEY_FIELD
                    : wc->masks.dl_type != OVS_BE16_MAX
                    ? DPIF_XDP_COMPILE_KEY_TYPE : DPIF_XDP_COMPILE_OK);
+    ret->groups = mask_groups(&ret->mask, kind);
     ret->dl_type = kind.dl_type;
     ret->nw_proto = kind.nw_proto;
     ret->valid = true;
@@ -132,7 +148,7 @@ dpif_xdp_compile_match(const struct flow *flow,
     if (last->reason) {
         return last->reason;
     }
-    if (key_groups(&last->mask, flow) & ~caps->key_groups) {
+    if ((last->groups | flow_groups(&last->mask, flow)) & ~caps->key_groups) {
         return DPIF_XDP_COMPILE_KEY_PROGRAM;
     }
 

@@ -39,6 +39,7 @@ static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *)
 static int create_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *,
                        struct dpif_xdp_flow **ret_existing)
     OVS_REQUIRES(dp->flow_mutex);
+static void map_init(struct miniflow *, const struct flow *);
 static int refuse(const struct dpif_flow_put *, const char *problem,
                   char *detail);
 static struct dpif_xdp_flow *flow_create(const struct dpif_xdp_place *,
@@ -258,7 +259,7 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
         return refuse(put, put->flags & DPIF_FP_PROBE
                       ? "unsupported ct_state" : "ct_state unsupported", NULL);
     }
-    miniflow_map_init(&map, &key);
+    map_init(&map, &key);
     subtable = dpif_xdp_known_masks_find(&dp->masks, &dp->cls, put->mask,
                                          put->mask_len, &key, &map.map);
     if (!subtable) {
@@ -292,6 +293,25 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
                                           put->actions, put->actions_len,
                                           put->flags & DPIF_FP_PROBE);
     return *ret_existing ? EEXIST : 0;
+}
+
+/* As miniflow_map_init(), which tests word by word: most of a flow is empty. */
+static void
+map_init(struct miniflow *map, const struct flow *flow)
+{
+    const uint64_t *words = (const uint64_t *) flow;
+
+    BUILD_ASSERT_DECL(FLOW_U64S % 4 == 0);
+    flowmap_init(&map->map);
+    for (size_t i = 0; i < FLOW_U64S; i += 4) {
+        if (words[i] | words[i + 1] | words[i + 2] | words[i + 3]) {
+            for (size_t j = i; j < i + 4; j++) {
+                if (words[j]) {
+                    flowmap_set(&map->map, j, 1);
+                }
+            }
+        }
+    }
 }
 
 /* Tells why 'put' is refused, but does not worry people about probes.  Frees
@@ -502,23 +522,30 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
     prefetch_removal(dp, flows, n);
 }
 
-/* The flow that 'put' would modify, or that forbids it to create one: that with
- * 'ufid' or, failing that, one that packets like 'key' match.  Whoever creates
- * a flow by ufid asks after a packet that matched none: then only another
- * of the same kind, for which another packet asked, is in the way, and that
- * shows when it is installed. */
+/* The flow that 'put' would modify, or that forbids it to create one, if none has
+ * the identifier in 'put': that with 'ufid', if there is no such identifier,
+ * or, failing that, one that packets like 'key' match.  Whoever creates a flow
+ * by identifier asks after a packet that matched none: then only another of the
+ * same kind, for which another packet asked, is in the way, and that shows when
+ * it is installed. */
 static struct dpif_xdp_flow *
 find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
               const ovs_u128 *ufid, const struct flow *key)
 {
-    struct dpif_xdp_flow *found = dpif_xdp_ufids_find(&dp->ufids, ufid);
+    struct dpif_xdp_flow *found = NULL;
     struct dpif_xdp_key packet;
 
-    if (found || (put->ufid && put->flags & DPIF_FP_CREATE)) {
-        return found;
+    if (!put->ufid) {
+        found = dpif_xdp_ufids_find(&dp->ufids, ufid);
+    } else if (put->flags & DPIF_FP_CREATE) {
+        return NULL;
     }
-    dpif_xdp_key_from_flow(key, &packet);
-    return dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls, &packet));
+    if (!found) {
+        dpif_xdp_key_from_flow(key, &packet);
+        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls,
+                                                            &packet));
+    }
+    return found;
 }
 
 static void

@@ -54,6 +54,11 @@ dpif_xdp_known_masks_init(struct dpif_xdp_known_masks *known)
     heeded->tcp_flags = 0;
     heeded->tp_src = 0;
     heeded->tp_dst = 0;
+    for (size_t i = 0; i < FLOW_U64S; i++) {
+        if (flow_u64_value(heeded, i)) {
+            flowmap_set(&known->heeded_map, i, 1);
+        }
+    }
 }
 
 void
@@ -76,11 +81,15 @@ can_know(size_t len, const struct flow *flow)
 static size_t
 set_of(const struct nlattr *mask, size_t len)
 {
-    const uint32_t *words = (const uint32_t *) mask;
+    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t hash = 0;
 
-    for (size_t i = 0; i < len / sizeof *words; i++) {
-        hash += words[i] * (UINT64_C(0x9e3779b97f4a7c15) * (2 * i + 1));
+    for (size_t i = 0; i + sizeof hash <= len; i += sizeof hash) {
+        uint64_t word;
+
+        memcpy(&word, (const char *) mask + i, sizeof word);
+        hash += (word ^ word >> 32) * factor;
+        factor += UINT64_C(0x3c6ef372fe94f82a);     /* Stays odd. */
     }
     return (hash ^ hash >> 32) >> 16 & (DPIF_XDP_MASK_SETS - 1);
 }
@@ -90,7 +99,8 @@ has_same_meaning(const struct dpif_xdp_known_masks *known,
                  const struct known_mask *mask, const struct flow *flow,
                  const struct flowmap *map)
 {
-    struct flowmap either = flowmap_or(*map, mask->map);
+    struct flowmap either = flowmap_and(flowmap_or(*map, mask->map),
+                                        known->heeded_map);
     size_t i;
 
     FLOWMAP_FOR_EACH_INDEX (i, either) {

@@ -21,7 +21,8 @@ struct dpif_xdp_known_masks {
     struct known_mask *masks[DPIF_XDP_MASK_SETS][DPIF_XDP_MASK_WAYS];
     uint8_t next[DPIF_XDP_MASK_SETS];   /* Way that is replaced next. */
     struct flow heeded;                 /* Bits of a flow that may decide what
-                                         * a mask means. */
+                                         * a mask means, ... */
+    struct flowmap heeded_map;          /* ... and words with such. */
 };
 
 void dpif_xdp_known_masks_init(struct dpif_xdp_known_masks *);
