@@ -131,25 +131,44 @@ dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
 }
 
 /* Programs believe in shortcuts as long as this process looks after them.  It
- * hears of most changes at once; for the others it looks that often. */
+ * hears of most changes at once; for the others it looks that often, at all
+ * ports or, where the kernel makes it wait (each look takes the lock of all
+ * devices), at as many as that leaves time for: the others have their turn. */
 #define LOOK_MS 1000
+#define LOOK_AT_MOST_MS 10
 #define PERMIT_MS 3000
 
-void
-dpif_xdp_shortcuts_run(struct dpif_xdp_dp *dp)
+static void
+look_at_egress(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex)
 {
-    struct dpif_xdp_port *port;
+    long long int end = time_msec() + LOOK_AT_MOST_MS;
 
-    if (!dp->upcalls || time_msec() < dp->next_shortcut_look) {
-        return;
-    }
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    for (size_t n = cmap_count(&dp->ports) + 1; n && time_msec() < end; n--) {
+        struct cmap_node *node = cmap_next_position(&dp->ports,
+                                                    &dp->shortcut_turn);
+        struct dpif_xdp_port *port;
+
+        if (!node) {                    /* That was the last one. */
+            dp->shortcut_turn = (struct cmap_position) { 0 };
+            continue;
+        }
+        port = CONTAINER_OF(node, struct dpif_xdp_port, node);
         if (port->is_device && port->device.peer_ifindex
             && (oxdp_tcx_has_egress(port->device.ifindex)
                 != port->tcx_egress)) {
             dpif_xdp_port_follow_shortcut(dp, port);
         }
     }
+}
+
+void
+dpif_xdp_shortcuts_run(struct dpif_xdp_dp *dp)
+{
+    if (!dp->upcalls || time_msec() < dp->next_shortcut_look) {
+        return;
+    }
+    look_at_egress(dp);
     oxdp_tcx_permit_shortcuts(dp->progs, PERMIT_MS);
     dp->next_shortcut_look = time_msec() + LOOK_MS;
 }

@@ -138,6 +138,7 @@ struct dpif_xdp_dp {
     struct dpif_xdp_port *upcalls;      /* What comes up from tcx; in no other
                                          * list.  NULL: no port has tcx. */
     long long int next_shortcut_look;   /* ms. */
+    struct cmap_position shortcut_turn; /* Of the ports, for that look. */
     size_t n_xdp_ports;                 /* Open ports with XDP. */
     int hook;                           /* enum dpif_xdp_hook of ports that
                                          * have "auto". */
