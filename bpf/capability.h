@@ -7,6 +7,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/constant.h"
 #include "dp/omit.h"
 #include "dp/record.h"
 #include "dp/table.h"
@@ -19,7 +20,7 @@ const volatile struct dp_capability dp_capability SEC(".rodata.capability") = {
     .table_version = DP_TABLE_VERSION,
     .record_version = DP_RECORD_VERSION,
     .key_groups = DP_KEY_GROUPS_HERE,
-    .table_layout = DP_TABLE_LAYOUT,
+    .table_layout = BPF_TABLE_LAYOUT,
     .ops = DP_OPS_HERE,
 };
 

@@ -20,7 +20,13 @@
 #define BPF_TABLES(X)               \
     DP_TABLES(X)                    \
     X(runs, struct bpf_run_room)    \
-    X(ports, struct bpf_port)
+    X(ports, struct bpf_port)       \
+    X(counters, struct bpf_counters)
+
+/* Another where elements of any table have other sizes. */
+#define BPF_TABLE_LAYOUT                                                                        \
+    ((__u32) (DP_TABLE_LAYOUT * 1021 + sizeof(struct bpf_run_room) * 2 + sizeof(struct bpf_port)  \
+              + sizeof(struct bpf_counters) * 4))
 
 enum bpf_table {
 #define X(NAME, TYPE) BPF_TABLE_##NAME,

@@ -13,14 +13,14 @@
  * skb_outputs     ARRAY of struct bpf_skb_output by datapath port number: where packets of the network stack go.
  *                 Written by core/tcx.c, a member after the other.
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/tcx.c.
- * counters        PERCPU_ARRAY of struct bpf_counters, one for each counter slot.  Written by the programs,
- *                 read and cleared by core/prog_counter.c.  Slot 0 counts for devices that are no port.
  *
  * Tables that programs find as those of dp/table.h (bpf/constant.h):
  *
  * ports           struct bpf_port, a power of two of entries.  The port of device i is in entry i & (size - 1) or, if
  *                 another device took that entry first, in ports_overflow.  Written as that.
  * runs            struct bpf_run_room by CPU: what a program has in hand.
+ * counters        struct bpf_counters by counter slot and CPU: those of a slot are side by side.  Written by the programs,
+ *                 read and cleared by core/prog_counter.c.  Slot 0 counts for devices that are no port.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1

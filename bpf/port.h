@@ -16,13 +16,6 @@ struct {
     __type(value, struct bpf_port);
 } ports_overflow SEC(".maps");
 
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct bpf_counters);
-} counters SEC(".maps");
-
 static __always_inline const struct bpf_port *port_lookup(struct dp_ctx *ctx, __u32 ifindex)
 {
     const struct bpf_port *port = dp_ports_at(ctx, ifindex & NUMBER(LAST_ports));
@@ -63,9 +56,15 @@ static __always_inline void fill_record(struct dp_record *record, const struct b
     }
 }
 
-static __always_inline void count(__u32 slot, enum dp_counter counter, __u32 length)
+/* This CPU's counters of 'slot'. */
+static __always_inline struct bpf_counters *counters_of(struct dp_ctx *ctx, __u32 slot)
 {
-    struct bpf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+    return dp_counters_at(ctx, slot * (NUMBER(LAST_runs) + 1) + dp_cpu(ctx));
+}
+
+static __always_inline void count(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, __u32 length)
+{
+    struct bpf_counters *c = counters_of(ctx, slot);
 
     if (c) {
         c->n[counter]++;
@@ -74,10 +73,10 @@ static __always_inline void count(__u32 slot, enum dp_counter counter, __u32 len
 }
 
 /* As count(), and what the lookups of the frame cost. */
-static __always_inline void count_run(__u32 slot, enum dp_counter counter, const struct dp_run *run,
+static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, const struct dp_run *run,
                                       __u32 length)
 {
-    struct bpf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+    struct bpf_counters *c = counters_of(ctx, slot);
 
     if (c) {
         c->n[counter]++;

@@ -65,9 +65,9 @@ static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_sk
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
 
-static __always_inline void count_lost(__u32 slot, __u32 n)
+static __always_inline void count_lost(struct dp_ctx *ctx, __u32 slot, __u32 n)
 {
-    struct bpf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+    struct bpf_counters *c = counters_of(ctx, slot);
 
     if (c) {
         c->n[DP_COUNTER_LOST_COPIES] += n;
@@ -102,13 +102,13 @@ int oxdp_tcx(struct __sk_buff *ctx)
     enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, run, &to);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
-        count_lost(port->counter_slot, ctx->DP_LOST);
+        count_lost(ctx, port->counter_slot, ctx->DP_LOST);
     }
     switch (verdict) {
     case DP_VERDICT_OUTPUT:
         return output(ctx, port, run, to, length);
     case DP_VERDICT_DROP:
-        count_run(port->counter_slot, counter_of_drop(run), run, length);
+        count_run(ctx, port->counter_slot, counter_of_drop(run), run, length);
         return TC_ACT_SHOT;
     default:
         return hand_up(ctx, port, run, length);
@@ -121,10 +121,10 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
     const struct bpf_skb_output *output = dp_output_of(to);
 
     if (!output) {
-        count_run(port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
+        count_run(ctx, port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
     }
-    count_run(port->counter_slot, DP_COUNTER_FORWARDED, run, length);
+    count_run(ctx, port->counter_slot, DP_COUNTER_FORWARDED, run, length);
     if (can_skip_device(ctx, output)) {
         return put_behind(ctx, output);
     }
@@ -165,17 +165,17 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     __u8 *eth;
 
     if (!ctx->gso_segs && length > upcall_max_len) {
-        count(port->counter_slot, DP_COUNTER_TOO_LONG, length);
+        count(ctx, port->counter_slot, DP_COUNTER_TOO_LONG, length);
         return TC_ACT_SHOT;
     }
     if (bpf_skb_change_head(ctx, sizeof *header, 0)) {
-        count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
         return TC_ACT_SHOT;
     }
     eth = (__u8 *) (long) ctx->data;
     header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
     if ((void *) (header + 1) > (void *) (long) ctx->data_end) {
-        count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
         return TC_ACT_SHOT;
     }
     dp_store64(eth, dp_load64(eth + sizeof *header));
@@ -183,7 +183,7 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     header->eth_type = dp_htons(UPCALL_ETH_TYPE);
     header->pad = 0;
     fill_record(&header->record, port, run);
-    count_run(port->counter_slot, counter_of_reason(run->reason), run, length);
+    count_run(ctx, port->counter_slot, counter_of_reason(run->reason), run, length);
     return bpf_redirect(upcall_ifindex, 0);
 }
 

@@ -53,7 +53,7 @@ static __always_inline int datapath(struct xdp_md *ctx)
     __u32 to = 0;
 
     if (!port || !run) {
-        count(BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
+        count(ctx, BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
         return XDP_PASS;
     }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
@@ -67,7 +67,7 @@ static __always_inline int datapath(struct xdp_md *ctx)
     case DP_VERDICT_GROUP:
         return output_group(ctx, port, run, to, length);
     case DP_VERDICT_DROP:
-        count_run(port->counter_slot, counter_of_drop(run), run, length);
+        count_run(ctx, port->counter_slot, counter_of_drop(run), run, length);
         return XDP_DROP;
     case DP_VERDICT_SKB:
         return port->continues ? XDP_PASS : hand_up(ctx, port, run, length);
@@ -94,7 +94,7 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 
     int verdict = bpf_redirect_map(&outputs, to, XDP_DROP);
 
-    count_run(port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
+    count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
               length);
     return verdict;
 }
@@ -106,7 +106,7 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
     void *group = DP_OMITS_OP(ctx, DP_OP_GROUP) ? 0 : bpf_map_lookup_elem(&groups, &index);
     int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 
-    count_run(port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
+    count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
               length);
     return verdict;
 }
@@ -117,18 +117,18 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
     __u32 queue = ctx->rx_queue_index;
 
     if (queue >= port->n_queues) {
-        count(port->counter_slot, DP_COUNTER_NO_SOCKET, length);
+        count(ctx, port->counter_slot, DP_COUNTER_NO_SOCKET, length);
         return XDP_DROP;
     }
     if (bpf_xdp_adjust_head(ctx, -DP_RECORD_LEN)) {
-        count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
         return XDP_DROP;
     }
 
     struct dp_record *record = (void *) (long) ctx->data;
 
     if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
-        count(port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
         return XDP_DROP;
     }
     fill_record(record, port, run);
@@ -136,9 +136,9 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
     int verdict = bpf_redirect_map(&sockets, port->first_socket + queue, XDP_DROP);
 
     if (verdict == XDP_REDIRECT) {
-        count_run(port->counter_slot, counter_of_reason(run->reason), run, length);
+        count_run(ctx, port->counter_slot, counter_of_reason(run->reason), run, length);
     } else {
-        count(port->counter_slot, DP_COUNTER_NO_SOCKET, length);
+        count(ctx, port->counter_slot, DP_COUNTER_NO_SOCKET, length);
     }
     return verdict;
 }

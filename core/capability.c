@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bpf/constant.h"
 #include "dp/record.h"
-#include "dp/table.h"
 
 static int wrong(int err, char **ret_error, const char *what);
 static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error);
@@ -30,7 +30,7 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
     if (capability.record_version != DP_RECORD_VERSION) {
         return wrong_version("records", capability.record_version, DP_RECORD_VERSION, ret_error);
     }
-    if (capability.table_layout != DP_TABLE_LAYOUT) {
+    if (capability.table_layout != BPF_TABLE_LAYOUT) {
         return wrong(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version: build it again");
     }
     *ret = capability;

@@ -11,8 +11,8 @@
 
 static int make_table(struct oxdp_memory *, enum bpf_table, size_t bytes);
 
-int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports, uint32_t n_runs,
-                       struct oxdp_memory *memory)
+int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports, uint32_t n_slots,
+                       uint32_t n_cpu_ids, struct oxdp_memory *memory)
 {
     uint32_t *number = memory->constants.number;
     struct dp_tables tables;
@@ -23,8 +23,9 @@ int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports,
 #define X(NAME, TYPE) number[BPF_LAST_##NAME] = tables.n_##NAME - 1;
     DP_TABLES(X)
 #undef X
-    number[BPF_LAST_runs] = n_runs - 1;
+    number[BPF_LAST_runs] = n_cpu_ids - 1;
     number[BPF_LAST_ports] = n_ports - 1;
+    number[BPF_LAST_counters] = n_slots * n_cpu_ids - 1;
     number[BPF_NUMBER_SHARED_SHARDS] = config->n_cpus > config->n_shards ? config->n_shards : 0;
 #define X(NAME, TYPE)                                                                                               \
     if (!err) {                                                                                                     \

@@ -14,10 +14,11 @@ struct oxdp_memory {
     size_t bytes[BPF_N_TABLES];
 };
 
-/* Makes the tables: those of dp/table.h in the sizes of the configuration, 'n_ports' ports (a power of two), 'n_runs' runs (behind
- * the highest number of a CPU).  0; -E2BIG if one would be larger than the kernel lets programs address; or another
- * negative errno. */
-int oxdp_memory_create(const struct oxdp_table_config *, uint32_t n_ports, uint32_t n_runs, struct oxdp_memory *);
+/* Makes the tables: those of dp/table.h in the sizes of the configuration, 'n_ports' ports (a power of two), 'n_slots' slots
+ * of counters, and room for runs on 'n_cpu_ids' CPUs (behind the highest number).  0; -E2BIG if a table would be larger than
+ * the kernel lets programs address; or another negative errno. */
+int oxdp_memory_create(const struct oxdp_table_config *, uint32_t n_ports, uint32_t n_slots, uint32_t n_cpu_ids,
+                       struct oxdp_memory *);
 void oxdp_memory_destroy(struct oxdp_memory *);
 
 /* The tables of dp/table.h in it, for oxdp_table_create(). */
@@ -27,6 +28,14 @@ struct dp_tables oxdp_memory_tables(const struct oxdp_memory *);
 static inline struct bpf_port *oxdp_memory_ports(const struct oxdp_memory *memory)
 {
     return memory->table[BPF_TABLE_ports];
+}
+
+/* The counters of a slot: one for each CPU, as many as the runs. */
+static inline struct bpf_counters *oxdp_memory_counters(const struct oxdp_memory *memory, uint32_t slot)
+{
+    uint32_t n_cpu_ids = memory->constants.number[BPF_LAST_runs] + 1;
+
+    return (struct bpf_counters *) memory->table[BPF_TABLE_counters] + slot * n_cpu_ids;
 }
 
 /* The name of a table's map. */

@@ -91,7 +91,6 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
 {
     progs->max_ports = config->max_ports;
     progs->max_sockets = config->max_sockets;
-    progs->n_cpus = libbpf_num_possible_cpus();
     progs->n_cpu_ids = oxdp_n_cpu_ids();
     progs->n_slots = BPF_COUNTER_SLOT_NO_PORT + 1;
     progs->n_direct = 64;

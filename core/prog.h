@@ -111,7 +111,7 @@ int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
                             uint64_t ret_counters[DP_N_COUNTERS]);
 
 /* The same, added up over all devices that are or were ports: never goes backward. */
-int oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters[DP_N_COUNTERS]);
+void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters[DP_N_COUNTERS]);
 
 /* Lookups that found a flow, among what 'counters' counted: each frame's last, and those before
  * recirculation. */

@@ -101,7 +101,6 @@ static void set_sizes(struct oxdp_progs *progs)
     bpf_map__set_max_entries(skel->maps.ports_overflow, progs->max_ports);
     bpf_map__set_max_entries(skel->maps.sockets, progs->max_sockets);
     bpf_map__set_max_entries(skel->maps.outputs, progs->max_ports);
-    bpf_map__set_max_entries(skel->maps.counters, progs->max_ports + 1);
 }
 
 /* Programs are loaded over all tables, also if they use only that of ports. */
@@ -109,7 +108,7 @@ static int make_tables(struct oxdp_progs *progs, uint32_t n_flows)
 {
     static const struct oxdp_table_callbacks callbacks = { .grace = oxdp_grace };
     struct oxdp_table_config config = oxdp_table_config(n_flows ? n_flows : 1, progs->n_cpu_ids);
-    int err = oxdp_memory_create(&config, progs->n_direct, progs->n_cpu_ids, &progs->memory);
+    int err = oxdp_memory_create(&config, progs->n_direct, progs->max_ports + 1, progs->n_cpu_ids, &progs->memory);
     struct dp_tables tables;
 
     if (err || !n_flows) {

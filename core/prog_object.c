@@ -117,7 +117,7 @@ static int check_elf(const void *image, size_t size, char **ret_error)
 /* Without these a program could not do what struct bpf_port tells it. */
 static int check_maps(const struct bpf_object *object, char **ret_error)
 {
-    static const char *const names[] = { "ports_overflow", "sockets", "outputs", "counters" };
+    static const char *const names[] = { "ports_overflow", "sockets", "outputs" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!bpf_object__find_map_by_name(object, names[i])) {

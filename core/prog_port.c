@@ -210,7 +210,7 @@ static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const 
         port->n_queues = 0;
         return err;
     }
-    err = oxdp_counters_take_slot(progs, port->counter_slot);
+    oxdp_counters_take_slot(progs, port->counter_slot);
     for (uint32_t q = 0; !err && q < port->n_queues; q++) {
         uint32_t i = port->first_socket + q;
 

@@ -79,7 +79,6 @@ struct oxdp_progs {
     struct oxdp_pins *pins;             /* NULL: not pinned. */
     char *unpinned;                     /* Why. */
     bool taken_over;                    /* No device runs a program of a process before. */
-    int n_cpus;
     uint32_t n_cpu_ids;                 /* Numbers of CPUs are below this; not all need exist. */
     struct oxdp_memory memory;
     struct oxdp_table *table;           /* NULL: no flow tables. */
@@ -168,8 +167,8 @@ void oxdp_groups_stop(struct oxdp_progs *progs);
 int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 
 /* Adds what counter slot 'slot' has counted on all processors to 'sum'; clears it for a new port. */
-int oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS]);
-int oxdp_counters_take_slot(struct oxdp_progs *progs, uint32_t slot);
+void oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS]);
+void oxdp_counters_take_slot(struct oxdp_progs *progs, uint32_t slot);
 
 struct oxdp_attachment *oxdp_progs_find(const struct oxdp_progs *progs, int ifindex);
 

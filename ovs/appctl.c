@@ -222,7 +222,8 @@ stats_dp(struct dpif_xdp_dp *dp, void *ds_)
 
     ovs_mutex_lock(&dp->port_mutex);
     dpif_xdp_threads_get_stats(dp, &engine);
-    if (dp->progs && !oxdp_progs_get_totals(dp->progs, n)) {
+    if (dp->progs) {
+        oxdp_progs_get_totals(dp->progs, n);
         ds_put_cstr(ds, "  programs:\n");
         ovs_mutex_lock(&dp->flow_mutex);
         ds_put_format(ds, "    predicted: %"PRIu64"\n",

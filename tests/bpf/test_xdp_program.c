@@ -41,13 +41,12 @@ static int start(void **state)
 
     assert_non_null(p);
     p->skel = skel = calloc(1, sizeof *p->skel);
-    assert_int_equal(oxdp_memory_create(&config, N_PORTS, libbpf_num_possible_cpus(), &p->memory), 0);
+    assert_int_equal(oxdp_memory_create(&config, N_PORTS, 2, libbpf_num_possible_cpus(), &p->memory), 0);
     p->memory.constants.omit.parts = DP_PART_TABLES;
     assert_int_equal(xdp_bpf__create_skeleton(skel), 0);
     p->image = oxdp_constants_put(&p->memory.constants, skel->skeleton->data, skel->skeleton->data_sz);
     skel->skeleton->data = p->image;
     assert_int_equal(bpf_object__open_skeleton(skel->skeleton, NULL), 0);
-    bpf_map__set_max_entries(skel->maps.counters, 2);
     assert_int_equal(xdp_bpf__load(skel), 0);
     *state = p;
     return 0;
@@ -90,15 +89,12 @@ static int run(const struct program *p, uint32_t metadata)
 
 static uint64_t count(const struct program *p, uint32_t slot, enum dp_counter counter)
 {
-    int n_cpus = libbpf_num_possible_cpus();
-    struct bpf_counters *per_cpu = calloc(n_cpus, sizeof *per_cpu);
+    const struct bpf_counters *per_cpu = oxdp_memory_counters(&p->memory, slot);
     uint64_t sum = 0;
 
-    assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.counters), &slot, per_cpu), 0);
-    for (int cpu = 0; cpu < n_cpus; cpu++) {
+    for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++) {
         sum += per_cpu[cpu].n[counter];
     }
-    free(per_cpu);
     return sum;
 }
 

@@ -36,8 +36,8 @@ SOURCES = {
     "filter": re.search(r"\n\n(    #define OXDP_OWN_ENTRY\n.*?\n    }\n)", (switches.TOP / "docs/custom-programs.md").read_text(
         encoding="utf-8"), re.DOTALL)[1],
     "layout": '#include "dp/table.h"\n#undef DP_MAX_MASKS\n#define DP_MAX_MASKS 64\n#include "bpf/xdp.bpf.c"\n',
-    "maps": '#include "bpf/maps.h"\nstruct wide { __u64 n[DP_N_COUNTERS + 1]; };\n'
-            '#define bpf_counters wide\n#include "bpf/xdp.bpf.c"\n',
+    "maps": '#include <linux/bpf.h>\n#define BPF_MAP_TYPE_DEVMAP BPF_MAP_TYPE_DEVMAP_HASH\n'
+            '#include "bpf/xdp.bpf.c"\n',
 }
 
 
@@ -171,7 +171,7 @@ REFUSALS = {
     "tables": r"it was built for tables of version 999, this is version \d+: build it again",
     "records": r"it was built for records of version 998, this is version \d+: build it again",
     "layout": r"its tables are laid out otherwise than those of this version: build it again",
-    "maps": r"its map 'counters' .* is not like that of this version .*: build it again",
+    "maps": r"its map 'outputs' .* is not like that of this version .*: build it again",
     "unsafe": r"the kernel's verifier refuses it \(Permission denied\): .*invalid access to packet",
 }
 

@@ -63,7 +63,7 @@ def test_what_is_pinned(network):
     assert {pathlib.Path(name).parent.as_posix() for name in names} == {folder()}
     names = {pathlib.Path(name).name for name in names}
     index = network.host.run("cat", "/sys/class/net/to-red/ifindex").strip()
-    assert {"xdp", "dp_head", "dp_flows", "sockets", "counters", f"link-{index}"} <= names
+    assert {"xdp", "dp_head", "dp_flows", "sockets", "dp_counters", f"link-{index}"} <= names
     mode = lambda path: os.stat(path).st_mode & 0o777
     assert mode(PINS) == mode(PINS / folder()) == 0o700 and mode(PINS / folder() / "xdp") == 0o600
     network.switch.vsctl("del-port", "to-red")
