@@ -54,11 +54,11 @@ struct oxdp_flow {
     const union dp_key *key;    /* Masked. */
     const union dp_key *mask;
     enum dp_fate fate;
-    uint32_t arg;               /* Port or recirc_id. */
+    uint32_t n_ops;
     const struct dp_op *ops;    /* In order; code and arguments: 'needs', 'growth' and 'codes' of all are set here
                                  * from those of each. */
-    uint32_t n_ops;
     struct oxdp_mask_hint *hint;    /* Of that mask, or NULL: finds it at once. */
+    uint32_t arg;               /* Port or recirc_id. */
 };
 
 /* Where a mask was found last.  Zeroed at first, then written by oxdp_table_insert(). */

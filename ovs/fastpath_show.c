@@ -91,11 +91,12 @@ dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
     }
     do {
         atomic_read_explicit(&fp->stats_seq, &before, memory_order_acquire);
-        sum.n_packets = flow->fp.n_packets;
-        sum.n_bytes = flow->fp.n_bytes;
-        sum.used = flow->fp.used;
-        sum.tcp_flags = flow->fp.tcp_flags;
+        memset(&sum, 0, sizeof sum);
         add_entries(fp, flow, &sum);
+        sum.n_packets += flow->fp.n_packets;
+        sum.n_bytes += flow->fp.n_bytes;
+        sum.used = MAX(sum.used, flow->fp.used);
+        sum.tcp_flags |= flow->fp.tcp_flags;
         atomic_thread_fence(memory_order_acquire);
         atomic_read_relaxed(&fp->stats_seq, &after);
     } while (before & 1 || before != after);
