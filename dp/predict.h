@@ -55,7 +55,7 @@ DP_INLINE __u64 dp_differs(const struct dp_prediction *p, const __u8 *data, int 
 }
 
 /* Returns the flow that the frame of 'ctx', on its way through the tables for the first time, matches if it is as expected;
- * then it fills '*frame' as dp_parse() would.  Else it returns NULL.  '*ret_tcp_flags' is in host byte order. */
+ * then it fills '*frame' as dp_parse() would, if there are operations to need it.  Else it returns NULL.  '*ret_tcp_flags' is in host byte order. */
 DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_prediction *p, __u32 in_port,
                                            struct dp_frame *frame, __u32 *ret_tcp_flags)
 {
@@ -117,8 +117,10 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
         return 0;
     }
     dp_store64(&frame->len, DP_BYTES(0, 4, len));
-    dp_frame_layers(frame, DP_NO_LAYER, p->l3, p->l4, l4_len);
-    frame->has = has | (l4_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0);
+    if (!DP_OMITS(ctx, DP_PART_OPS)) {
+        dp_frame_layers(frame, DP_NO_LAYER, p->l3, p->l4, l4_len);
+        frame->has = has | (l4_len <= DP_SHORT_LEN ? DP_HAS_SHORT : 0);
+    }
     return flow;
 }
 
