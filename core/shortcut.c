@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/shortcut.h"
 
-#include <bpf/btf.h>
+#include <limits.h>
 #include <linux/if_ether.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #define VLAN_LEN 4
 
 static bool is_counted(void);
+static bool kernel_has_name(const char *name);
 static bool makes_segments(const char *ifname);
 
 const char *oxdp_shortcut_get(const char *ifname, struct oxdp_shortcut *ret_shortcut)
@@ -71,12 +73,32 @@ static bool is_counted(void)
     static int is = -1;
 
     if (is < 0) {
-        struct btf *kernel = btf__load_vmlinux_btf();
-
-        is = kernel && btf__find_by_name_kind(kernel, "netdev_stat_type", BTF_KIND_ENUM) > 0;
-        btf__free(kernel);
+        is = kernel_has_name("netdev_stat_type");
     }
     return is;
+}
+
+/* Whether a type or member of the kernel has that name, of less than NAME_MAX bytes: a string of its BTF, which is too
+ * large to be loaded for this. */
+static bool kernel_has_name(const char *name)
+{
+    FILE *btf = fopen("/sys/kernel/btf/vmlinux", "re");
+    size_t len = strlen(name) + 2;      /* With the zeros around it. */
+    char text[4096], wanted[NAME_MAX + 2] = { 0 };
+    size_t kept = 0, n;
+    bool has = false;
+
+    memcpy(wanted + 1, name, len - 2);
+    while (!has && btf && (n = fread(text + kept, 1, sizeof text - kept, btf))) {
+        n += kept;
+        has = memmem(text, n, wanted, len) != NULL;
+        kept = n < len ? n : len - 1;
+        memmove(text, text + n - kept, kept);
+    }
+    if (btf) {
+        fclose(btf);
+    }
+    return has;
 }
 
 /* A native XDP program at the other end would be passed by.  It takes this feature from a veth (drivers/net/veth.c,
