@@ -20,8 +20,6 @@ CAUSES = {
     ("host", None): (
         "an internal port is a veth pair: one more device, with a queue and a softirq of its own, between the "
         "switch and the host's sockets than the bridge's own device has"),
-    ("flow_api", "change"): (
-        "the new actions are put in two tables, and compiled for the programs"),
     ("flow_api", "del"): (
         "each flow leaves the tables of the programs as well as those of the engine; then the thread "
         "interrupts every other CPU that is not idle, once for a batch, so that the last count has the packet that a "
@@ -29,9 +27,6 @@ CAUSES = {
     ("flow_api", "del-1"): (
         "nearly all of it is interrupting every other CPU that is not idle, here for each flow. Revalidators delete in "
         "batches"),
-    ("flow_api", "dump"): (
-        "a flow's counts are added up over the engine and every CPU that runs programs, which share no cache "
-        "line; the stock datapath has one count"),
     ("flows", "del"): (
         "as in \"Flow operations\": two tables to leave instead of one; other CPUs are waited for once"),
     ("gre", None): (

@@ -116,8 +116,9 @@ def test_behind_does_not_name_who_lost_packets(results):
 
 
 def test_shares(results):
-    (name, wanted, share, cost, plain, least), = targets.shares(results)
+    (name, wanted, share, cost, of_3_mpps, plain, least), = targets.shares(results)
     assert (wanted, plain, least) == ("0.97", "-", "-") and share.startswith("0.78") and cost.startswith("32")
+    assert of_3_mpps.startswith("0.91")
     assert "Forwarding" in name
 
 
