@@ -55,7 +55,8 @@ DP_INLINE __u64 dp_differs(const struct dp_prediction *p, const __u8 *data, int 
 }
 
 /* Returns the flow that the frame of 'ctx', on its way through the tables for the first time, matches if it is as expected;
- * then it fills '*frame' as dp_parse() would, if there are operations to need it.  Else it returns NULL.  '*ret_tcp_flags' is in host byte order. */
+ * then it fills '*frame' as dp_parse() would, its layers only if operations may need them, and '*ret_tcp_flags' (host byte
+ * order; left alone if it is not TCP).  Else it returns NULL. */
 DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_prediction *p, __u32 in_port,
                                            struct dp_frame *frame, __u32 *ret_tcp_flags)
 {
@@ -236,8 +237,8 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
     return 1;
 }
 
-/* Learns from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': what to expect of the next frame, or that
- * predictions are not worth it now.  Returns 0. */
+/* Learns from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': what to expect of the next frame,
+ * or that predictions are not worth it now.  Returns 0. */
 DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 index,
                              struct dp_prediction *p)
 {

@@ -2,17 +2,17 @@
 /* The layout of the tables that the datapath and userspace share: arrays in memory, each the only value of a
  * BPF_MAP_TYPE_ARRAY with BPF_F_MMAPABLE, whose address is part of the instructions: nothing is looked up.
  *
- *            written by           read by    lifetime of an entry               full
- *   head     userspace            BPF        the datapath's                     -
- *   masks    userspace            BPF        while a flow uses it, then until    the flow runs in the engine
- *                                            no reader can hold it
- *   flows    userspace            BPF        as masks                           the flow runs in the engine
- *   stats    BPF                  both       as its flow                        -
- *   buckets  userspace            BPF        regions: as masks                  the flow runs in the engine
- *   cache    BPF                  BPF        until overwritten: a hint          overwrites
- *   predictions BPF               BPF        until overwritten: a hint          overwrites
- *   ops      userspace            BPF        as its flow                        the flow runs in the engine
- *   meters   userspace, BPF       both       as its meter                       the flow runs in the engine
+ *                written by      read by  lifetime of an entry               full
+ *   head         userspace       BPF      the datapath's                     -
+ *   masks        userspace       BPF      while a flow uses it, then until   the flow runs in the engine
+ *                                         no reader can hold it
+ *   flows        userspace       BPF      as masks                           the flow runs in the engine
+ *   stats        BPF             both     as its flow                        -
+ *   buckets      userspace       BPF      regions: as masks                  the flow runs in the engine
+ *   cache        BPF             BPF      until overwritten: a hint          overwrites
+ *   predictions  BPF             BPF      until overwritten: a hint          overwrites
+ *   ops          userspace       BPF      as its flow                        the flow runs in the engine
+ *   meters       userspace, BPF  both     as its meter                       the flow runs in the engine
  *
  * Publishing: an entry is written completely before the word that links to it; each link is one aligned 64-bit (or
  * 32-bit) store.  A reader that follows a stale link finds an entry that is dead (struct dp_flow 'mask' is 0) or that

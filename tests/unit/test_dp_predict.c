@@ -228,8 +228,10 @@ static void test_frames(void **state)
             n_predicted++;
             n_kinds[w->expected->reach == DP_PREDICTED_SHORT ? 0 : w->expected->reach == DP_PREDICTED_MIDDLE ? 1 : 2]++;
         } else if (w->expected->reach) {
-            assert_false(result == DP_PARSED && dp_flow_matches(&w->ctx, flow, &key) && !key.ip_frag && next.len >= w->expected->reach
-                         && (!parsed.local_stack || next.len >= parsed.l3 + DP_IP6_LEN) && same_kind(&first, &learned, &next, &parsed));
+            assert_false(result == DP_PARSED && dp_flow_matches(&w->ctx, flow, &key) && !key.ip_frag
+                         && next.len >= w->expected->reach
+                         && (!parsed.local_stack || next.len >= parsed.l3 + DP_IP6_LEN)
+                         && same_kind(&first, &learned, &next, &parsed));
             n_not++;
             n_pending += result == DP_PARSE_UNFINISHED;
         }
