@@ -22,7 +22,7 @@
 DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 flow_index,
                              struct dp_prediction *p);
 
-/* Which flow stands in an entry of the table: mask and generation.  Bits of its first word, 0 if there is none. */
+/* Which flow stands in an entry of the table: mask (0: none) and generation, bits of its first word. */
 DP_INLINE __u64 dp_flow_identity(const struct dp_flow *flow)
 {
     __u64 identity = DP_READ_ONCE(*(const __u64 *) flow);
