@@ -5,7 +5,7 @@ from bench.lib import iperf, world
 TITLE = "TCP between a container and the host"
 GROUP = tcp.GROUP
 QUESTION = ("What throughput has one TCP stream between a network namespace behind the switch and the host itself, "
-            "whose address is on the bridge (Open vSwitch's internal port), in both directions, with iperf3?")
+            "whose address is on the bridge (Open vSwitch's internal port), in both directions, with iperf3 and cubic?")
 RULE = "host"
 SOCKETS = True
 SAYS = ("in", "out")

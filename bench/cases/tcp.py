@@ -4,8 +4,8 @@ from bench.lib import iperf, world
 TITLE = "TCP between two containers"
 GROUP = "Containers: sockets on both sides"
 QUESTION = ("What throughput have one TCP stream, and eight together, between two network namespaces behind the "
-            "switch, with iperf3 (SIGCOMM 2021 measured the first)? The containers leave segmentation and checksums to "
-            "their devices where the switch can live with that.")
+            "switch, with iperf3 and cubic (SIGCOMM 2021 measured the first)? The containers leave segmentation and "
+            "checksums to their devices where the switch can live with that.")
 RULE = "normal"
 SOCKETS = True
 QUICK = True

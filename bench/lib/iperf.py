@@ -6,6 +6,12 @@ import time
 
 from bench.lib import cpu, world
 
+WARM_UP = 1             # Seconds before that: slow start, and what a switch does when flows are new.
+
+# Linux's own default, whatever the machine's is.  BBR, say, sends at the rate that it believes in: what is measured then
+# is what it happened to believe, half or twice as much from one time to the next, with a switch or without.
+CONGESTION = "cubic"
+
 
 def tcp(w, peer, seconds, streams=1, server="sink", back=False):
     """Goodput in bits per second, of all streams, and retransmitted segments per second.  'server': the namespace of
@@ -15,10 +21,11 @@ def tcp(w, peer, seconds, streams=1, server="sink", back=False):
         if listening.poll() is not None:
             raise world.Failed(f"iperf3: {listening.stderr.read().strip()}")
     meter = cpu.Meter(peer.pids(), time.monotonic())
-    w.record(f"tcp-{streams}{'-back' if back else ''}", seconds * 0.8)
-    answer = json.loads(w.inside("gen", "timeout", str(round(seconds) + 8), "iperf3", "--client", world.SINK_IP,
-                                 "--json", "--time", str(round(seconds)), "--connect-timeout", "5000", "--parallel",
-                                 str(streams), *["--reverse"] * back))["end"]
+    w.record(f"tcp-{streams}{'-back' if back else ''}", WARM_UP + seconds * 0.8)
+    answer = json.loads(w.inside("gen", "timeout", str(WARM_UP + round(seconds) + 8), "iperf3", "--client",
+                                 world.SINK_IP, "--json", "--omit", str(WARM_UP), "--time", str(round(seconds)),
+                                 "--connect-timeout", "5000", "--congestion", CONGESTION, "--parallel", str(streams),
+                                 *["--reverse"] * back))["end"]
     used = meter.stop(time.monotonic())
     listening.communicate(timeout=10)       # The next one needs its port.
     return {"rate": {"value": answer["sum_received"]["bits_per_second"], **used},
