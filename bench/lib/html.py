@@ -3,7 +3,7 @@
 
 import html
 
-from bench.lib import causes, draw, emulated, field, profiles, story, summary, targets
+from bench.lib import causes, draw, emulated, field, machine, profiles, story, summary, targets
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c1917; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
@@ -35,13 +35,12 @@ def page(results):
 
 
 def _head(results, groups):
-    on = results["machine"]
     yield "<h1>OVS-XDP and what could be used instead</h1>"
-    yield (f"<p>Measured {results['started']} to {results['ended']} on {html.escape(on['cpu'])}, {on['cores']} cores"
-           f"{' of a virtual machine' if on['virtual'] else ''}, {html.escape(on['system'])}, "
-           f"{html.escape(on['kernel'])}. Absolute numbers are this machine's; compare ratios. In tables a cell is the "
-           f"median of the rounds, [quartiles], and x, the ratio to "
-           f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round.</p>")
+    yield (f"<p>Measured {html.escape(machine.shown(results['machine'], results['started'], results['ended']))}. Absolute "
+           "numbers are this machine's; compare ratios. In tables a cell is the median of the rounds, [quartiles], and x, "
+           f"the ratio to {results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round.</p>")
+    for sentence in machine.elsewhere(results):
+        yield f"<p>{html.escape(sentence)}</p>"
     yield "<nav>" + "".join(f'<a href="#{_anchor(group)}">{html.escape(group)}</a>' for group in groups) + "</nav>"
 
 

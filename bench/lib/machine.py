@@ -14,6 +14,27 @@ def describe():
             "load_before": os.getloadavg()[0]}
 
 
+def shown(on, started, ended):
+    """When and where something was measured."""
+    return (f"{started} to {ended} on {on['cpu']}, {on['cores']} cores{' of a virtual machine' if on['virtual'] else ''}, "
+            f"{on['system']}, {on['kernel']}")
+
+
+def is_same(one, other):
+    """Whether numbers that were measured on both can stand in one table."""
+    return all(one[what] == other[what] for what in ("cpu", "cores", "kernel", "system"))
+
+
+def elsewhere(results):
+    """A sentence for each other machine that some cases were measured on."""
+    others = {}
+    for about in results["cases"].values():
+        if "measured" in about:
+            where = about["measured"]
+            others.setdefault(shown(where["machine"], where["started"], where["ended"]), []).append(f'"{about["title"]}"')
+    return [f"{', '.join(titles)}: measured {where}." for where, titles in others.items()]
+
+
 def _field(path, name):
     with open(path, encoding="utf-8") as f:
         for line in f:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/benchmarks.md from a kept results.json: no number in it is typed by hand."""
 
-from bench.lib import causes, emulated, field, profiles, story, summary, targets
+from bench.lib import causes, emulated, field, machine, profiles, story, summary, targets
 
 
 def page(results, source):
@@ -13,17 +13,17 @@ def page(results, source):
 
 
 def _head(results, source):
-    on = results["machine"]
     yield "# Benchmarks"
     yield ""
     yield (f"Made by `bench/report --markdown {source}`; nobody edits it by hand. `make bench` measures the same on "
            "your machine and draws it.")
     yield ""
-    yield (f"Measured {results['started']} to {results['ended']} on {on['cpu']}, {on['cores']} cores"
-           f"{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}. A cell is the median "
+    yield (f"Measured {machine.shown(results['machine'], results['started'], results['ended'])}. A cell is the median "
            f"of the rounds, [quartiles], and x, the ratio to "
            f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round. Absolute "
            "numbers are this machine's; compare ratios.")
+    for sentence in machine.elsewhere(results):
+        yield from ("", sentence)
 
 
 def _gains(results):

@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP))
 
-from bench.lib import (attack, compare, draw, emulated, field, html, markdown, profiles, progress, story,  # noqa: E402
+from bench.lib import (attack, compare, draw, emulated, field, html, kept, markdown, profiles, progress, story,  # noqa: E402
                        summary, targets)
 
 RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
@@ -49,6 +49,34 @@ def made_up():
 ])
 def test_quartiles(values, wanted):
     assert summary.quartiles(values) == wanted
+
+
+def again_forward(results, **machine):
+    again = copy.deepcopy(results) | {"started": "2026-02-02 00:00 UTC", "missing": {}, "failures": [], "took": {}}
+    del again["cases"]["latency"], again["ended"]
+    again["peers"] = {"ours": again["peers"]["ours"]}
+    again["machine"] |= machine
+    return again
+
+
+def test_measured_again(results):
+    """On the same machine the others' samples stay, and what says when it was measured is the whole's."""
+    now, label = kept.updated(copy.deepcopy(results), again_forward(results, load_before=7.0))
+    label["ended"] = "2026-02-02 01:00 UTC"
+    assert {s["peer"] for s in now["samples"] if s["case"] == "forward"} == set(RATES) - {"ours"}
+    assert now["ended"] == "2026-02-02 01:00 UTC" and "measured" not in now["cases"]["forward"]
+
+
+def test_measured_again_elsewhere(results):
+    """A case is of one machine: nothing else of it stays, and the pages say where it was measured."""
+    now, label = kept.updated(copy.deepcopy(results), again_forward(results, cpu="another <processor>"))
+    label["ended"] = "2026-02-02 01:00 UTC"
+    assert {s["case"] for s in now["samples"]} == {"latency"} and now["ended"] == results["ended"]
+    said = "measured 2026-02-02 00:00 UTC to 2026-02-02 01:00 UTC on another "
+    assert f'"{results["cases"]["forward"]["title"]}": {said}<processor>' in markdown.page(now, "x.json")
+    assert f"{said}&lt;processor&gt;" in html.page(now)
+    now, _ = kept.updated(now, again_forward(results))
+    assert "another <" not in markdown.page(now, "x.json")
 
 
 @pytest.mark.parametrize("value, wanted", [(0, "0"), (1234.5, "1234"), (12.34, "12.3"), (1.234, "1.23"),
