@@ -19,9 +19,6 @@
 #define DP_PREDICTED_HITS 2     /* As many frames must follow for a prediction to be worth its making. */
 #define DP_PREDICTION_REST 1023 /* So many frames go by at most before another is made. */
 
-DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 flow_index,
-                             struct dp_prediction *p);
-
 /* Which flow stands in an entry of the table: mask (0: none) and generation, bits of its first word. */
 DP_INLINE __u64 dp_flow_identity(const struct dp_flow *flow)
 {
