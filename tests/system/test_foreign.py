@@ -32,16 +32,25 @@ def _only_xdp():
         pytest.skip("only our datapath has hooks")
 
 
-def program(kind, verdict):
-    """The descriptor of somebody else's program, "return verdict"."""
-    code = struct.pack("<BBhi", 0xb7, 0, 0, verdict) + struct.pack("<BBhi", 0x95, 0, 0, 0)
+def load(kind, code):
+    """The descriptor of somebody else's program."""
     instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
-    return xdp.bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", TYPES[kind], 2, ctypes.addressof(instructions),
+    return xdp.bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", TYPES[kind], len(code) // 8, ctypes.addressof(instructions),
                                               ctypes.addressof(licence)))
 
 
+def program(kind, verdict):
+    """One that is "return verdict"."""
+    return load(kind, struct.pack("<BBhi", 0xb7, 0, 0, verdict) + struct.pack("<BBhi", 0x95, 0, 0, 0))
+
+
 def pinned(kind, verdict, name):
-    path, descriptor = f"/sys/fs/bpf/{name}", program(kind, verdict)
+    return pin(program(kind, verdict), name)
+
+
+def pin(descriptor, name):
+    """The path of a program that is held by that alone now."""
+    path = f"/sys/fs/bpf/{name}"
     buffer = ctypes.create_string_buffer(os.fsencode(path))
     xdp.bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(buffer), descriptor))
     os.close(descriptor)

@@ -5,10 +5,10 @@
                                 ^ left out
 """
 import contextlib
-import ctypes
 import os
 import pathlib
 import re
+import signal
 import socket
 import struct
 
@@ -24,9 +24,10 @@ from test_statistics import kernel_counts, port_counts
 HOOK = "tcx"
 RED = "02:00:00:00:00:01"
 # linux/bpf.h
-PROG_LOAD, LINK_CREATE, TC, AT_XDP, XDP_DROP = 5, 28, 3, 37, 1
+LINK_CREATE, AT_XDP, XDP_DROP = 28, 37, 1
+BEFORE = 8                              # BPF_F_BEFORE: in front of all others at tcx.
 GENERIC, NATIVE = 2, 4                  # XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE of linux/if_link.h
-LOAD_U32, JUMP_IF_NOT, SET, EXIT = 0x61, 0x55, 0xb7, 0x95
+LOAD_U32, STORE_U32, JUMP_IF_NOT, SET, EXIT = 0x61, 0x63, 0x55, 0xb7, 0x95
 SKB_MARK, SKB_PRIORITY = 8, 32          # Offsets in struct __sk_buff.
 
 
@@ -146,12 +147,15 @@ def test_queueing_disciplines(quick):
 
 @contextlib.contextmanager
 def filter_of_tc(device):
+    """It comes and goes with its qdisc; before Linux 6.6 that is the switch's, too, and stays."""
     path = test_foreign.pinned("tc", test_foreign.TCX_DROP, "wall")
-    lab.run("tc", "qdisc", "add", "dev", device, "clsact")
+    lonely = test_foreign.has_tcx()
+    if lonely:
+        lab.run("tc", "qdisc", "add", "dev", device, "clsact")
     lab.run("tc", "filter", "add", "dev", device, "egress", "bpf", "da", "object-pinned", path)
     os.unlink(path)
     yield
-    lab.run("tc", "qdisc", "del", "dev", device, "clsact")
+    lab.run("tc", *(("qdisc", "del", "dev", device, "clsact") if lonely else ("filter", "del", "dev", device, "egress")))
 
 
 def program_at_tcx(device):
@@ -171,13 +175,30 @@ def test_filters_at_egress(quick, wall):
 
 
 @contextlib.contextmanager
-def link_in(container, descriptor, where, flags=0):
-    """A program on the container's own end."""
-    with container.entered():
-        link = xdp.bpf(LINK_CREATE, struct.pack("=IIII", descriptor, socket.if_nametoindex("eth0"), where, flags))
+def linked(namespace, device, descriptor, where, flags):
+    """A program on a device."""
+    with namespace.entered():
+        link = xdp.bpf(LINK_CREATE, struct.pack("=IIII", descriptor, socket.if_nametoindex(device), where, flags))
     os.close(descriptor)
     yield
     os.close(link)
+
+
+@contextlib.contextmanager
+def first_at_ingress(namespace, device, descriptor):
+    """A program in front of all others: at tcx or, before Linux 6.6, among the filters of tc."""
+    if test_foreign.has_tcx():
+        with linked(namespace, device, descriptor, test_foreign.TCX_INGRESS, BEFORE):
+            yield
+        return
+    path = test_foreign.pin(descriptor, "first")
+    with namespace.entered():
+        lab.run("tc", "qdisc", "add", "dev", device, "clsact", check=False)     # The switch's may be there.
+        lab.run("tc", "filter", "add", "dev", device, "ingress", "pref", 1, "bpf", "da", "object-pinned", path)
+    os.unlink(path)
+    yield
+    with namespace.entered():
+        lab.run("tc", "filter", "del", "dev", device, "ingress", "pref", 1)
 
 
 @pytest.mark.parametrize("mode, wanted", ((NATIVE, "device ("), (GENERIC, "peer")))
@@ -185,32 +206,39 @@ def test_xdp_program_in_the_container(quick, mode, wanted):
     """It comes while packets flow, sees them all, and goes again."""
     with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
         stream.flowing()
-        with link_in(quick.green, test_foreign.program("xdp", XDP_DROP), AT_XDP, mode):
+        with linked(quick.green, "eth0", test_foreign.program("xdp", XDP_DROP), AT_XDP, mode):
             stream.silent()
             assert way(quick.switch, "to-green").startswith(wanted)
         stream.flowing()
     wait_for_way(quick.switch, "to-green", "peer")
 
 
+def instruction(code, destination=0, source=0, offset=0, value=0):
+    return struct.pack("<BBhi", code, source << 4 | destination, offset, value)
+
+
 def test_marks_end_at_the_container(quick):
-    """Whatever a flow gives a packet besides its bytes stays here, as on any veth into another namespace."""
-    quick.switch.flows("br0", "in_port=to-red,actions=set_field:7->pkt_mark,set_queue:3,output:to-green",
+    """Whatever a packet has besides its bytes stays here, as on any veth into another namespace."""
+    quick.switch.flows("br0", "in_port=to-red,udp,actions=set_field:7->pkt_mark,set_queue:3,output:to-green",
+                       "in_port=to-red,actions=output:to-green",
                        "in_port=to-green,ip,nw_dst=10.0.0.1,actions=output:to-red", "priority=0,actions=normal")
+    drop_what_has = (instruction(LOAD_U32, 2, 1, SKB_MARK) + instruction(JUMP_IF_NOT, 2, 0, 4)
+                     + instruction(LOAD_U32, 2, 1, SKB_PRIORITY) + instruction(JUMP_IF_NOT, 2, 0, 2)
+                     + instruction(SET, 0, value=test_foreign.TCX_NEXT) + instruction(EXIT)
+                     + instruction(SET, 0, value=test_foreign.TCX_DROP) + instruction(EXIT))
 
-    def instruction(code, destination=0, source=0, offset=0, value=0):
-        return struct.pack("<BBhi", code, source << 4 | destination, offset, value)
+    def give(offset):
+        return (instruction(SET, 2, value=7) + instruction(STORE_U32, 1, 2, offset)
+                + instruction(SET, 0, value=test_foreign.TCX_NEXT) + instruction(EXIT))
 
-    code = (instruction(LOAD_U32, 2, 1, SKB_MARK) + instruction(JUMP_IF_NOT, 2, 0, 4)
-            + instruction(LOAD_U32, 2, 1, SKB_PRIORITY) + instruction(JUMP_IF_NOT, 2, 0, 2)
-            + instruction(SET, 0, value=test_foreign.TCX_NEXT) + instruction(EXIT)
-            + instruction(SET, 0, value=test_foreign.TCX_DROP) + instruction(EXIT))
-    data, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
-    loaded = xdp.bpf(PROG_LOAD, struct.pack("=IIQQ", TC, len(code) // 8, ctypes.addressof(data), ctypes.addressof(licence)))
-    with link_in(quick.green, loaded, test_foreign.TCX_INGRESS):
-        assert traffic.ping(quick.red, "10.0.0.2", count=20) == 20
+    with first_at_ingress(quick.green, "eth0", test_foreign.load("tc", drop_what_has)):
+        assert skipped(quick) >= 45     # From a flow.
         # Between namespaces a mark ends; that of a host's socket comes as far as here.
         assert traffic.ping(quick.host, "10.0.0.2", count=20, options=("-m", "7")) == 20
-        assert skipped(quick) >= 45
+        for field in SKB_MARK, SKB_PRIORITY:            # From a user's program, before the switch's.
+            with first_at_ingress(quick.host, "to-red", test_foreign.load("tc", give(field))):
+                assert skipped(quick) >= 45
+                assert traffic.ping(quick.red, "10.0.0.2", count=20) == 20
 
 
 def test_frames_for_others(quick):
@@ -235,17 +263,24 @@ def test_tags_and_sizes(quick):
     quick.green.run("ip", "link", "set", "eth0", "mtu", 1000)
     lab.wait_until(lambda: skipped(quick) >= 45, "the shortcut")
     long, short = (wire.udp_frame(RED, green, kind * size) for kind, size in ((b"L", 1200), (b"S", 900)))
-    tagged = wire.udp_frame(RED, green, b"tagged", ports=(1000, 3000))
+    plain, once, twice = (wire.udp_frame(RED, green, b"tagged" * 10, ports=(1000, 3000), tags=tags)
+                          for tags in ((), (7,), (7, 8)))
+
+    def passed_through():
+        return kernel_counts(quick.host, "to-green", "tx_packets")[0]
+
     with wire.Wire(quick.red) as red, wire.Wire(quick.green) as seen:
         def too_long():
             red.send(long, short)
             return seen.receive(lambda frame: frame[42:45] in (b"LLL", b"SSS"), 2, limit=0.5) == [short]
         lab.wait_until(too_long, "the new MTU")
-        for _ in range(10):
-            red.send(long, tagged, short)
-            frames = seen.receive(lambda frame: frame[42:45] in (b"LLL", b"SSS") or b"tagged" in frame, 2)
-            assert sorted(frame[12:16] == b"\x81\x00\x00\x07" for frame in frames) == [False, True]
-            assert short in frames
+        for given, wanted in (plain, once), (twice, twice):
+            before = passed_through()
+            for _ in range(10):
+                red.send(long, given, short)
+                frames = seen.receive(lambda frame: frame[42:45] in (b"LLL", b"SSS") or b"tagged" in frame, 2)
+                assert set(frames) == {wanted, short}
+            assert passed_through() - before >= 10
 
 
 def test_another_address(quick):
@@ -301,7 +336,26 @@ def test_capture(quick):
     wait_for_way(quick.switch, "to-green", "peer")
 
 
-def test_nobody_looks(quick):
+@contextlib.contextmanager
+def crashed(switch):
+    switch.crash()
+    try:
+        yield
+    finally:
+        switch.start()
+
+
+@contextlib.contextmanager
+def hanging(switch):
+    os.kill(switch.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(switch.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("blind", (crashed, hanging))
+def test_nobody_looks(quick, blind):
     """Flows outlive the daemon, but nobody would hear of what a shortcut passes by: then none is taken."""
     for name, other, number in ("red", "green", 2), ("green", "red", 1):
         getattr(quick, name).run("ip", "neighbour", "replace", f"10.0.0.{number}", "lladdr",
@@ -309,10 +363,9 @@ def test_nobody_looks(quick):
     traffic.tcp(quick.red, quick.green, "10.0.0.2", size=1 << 16)
     with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
         stream.flowing()
-        quick.switch.crash()
-        with program_at_tcx("to-green"):
-            stream.silent(limit=10)
-        stream.flowing()
-        quick.switch.start()
+        with blind(quick.switch):
+            with filter_of_tc("to-green"):
+                stream.silent(limit=10)
+            stream.flowing()
         wait_for_way(quick.switch, "to-green", "peer")
         stream.flowing()
