@@ -149,7 +149,7 @@ static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct b
 }
 
 /* Does what a veth between network namespaces does besides: marks and priorities of one mean nothing in the other.
- * (Before Linux 6.16 the kernel leaves also the packet's type.) */
+ * (Before Linux 6.15 and 6.1.139 the kernel leaves also the packet's type.) */
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output)
 {
     ctx->mark = 0;

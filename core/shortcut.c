@@ -66,8 +66,8 @@ bool oxdp_shortcut_counts(const char *ifname, uint64_t *ret_packets, uint64_t *r
     return true;
 }
 
-/* Linux 6.7 made the other end count what is put there, in a change that also brought this type ("bpf: Fix dev's rx stats
- * for bpf_redirect_peer traffic"). */
+/* Linux 6.7 and 6.1.120 made the other end count what is put there, in a change that also brought this type ("bpf: Fix dev's
+ * rx stats for bpf_redirect_peer traffic"). */
 static bool is_counted(void)
 {
     static int is = -1;
