@@ -77,6 +77,8 @@ class Load:
     def __enter__(self):
         self._stack = contextlib.ExitStack()
         network = self._network
+        traffic.introduce(network.red, network.green, "10.0.0.2")
+        traffic.introduce(network.green, network.red, "10.0.0.1")
         self.there = self._stack.enter_context(
             traffic.Stream(network.red, network.green, "10.0.0.2", interval=0.001))
         self.back = self._stack.enter_context(

@@ -312,7 +312,7 @@ def test_other_end_down_and_away(quick):
         green.run("ip", "link", "set", "eth0", "up")
         lab.add_addresses(green, "eth0", "10.0.0.2/24")
         wait_for_way(switch, "to-green", "peer")
-        quick.red.run("ip", "neighbour", "replace", "10.0.0.2", "lladdr", lab.mac_of(green), "dev", "eth0")
+        traffic.introduce(quick.red, green, "10.0.0.2")
         stream.flowing()
     lab.run("ip", "link", "set", "to-green", "down")
     wait_for_way(switch, "to-green", "device (an end is down)")
@@ -357,9 +357,8 @@ def hanging(switch):
 @pytest.mark.parametrize("blind", (crashed, hanging))
 def test_nobody_looks(quick, blind):
     """Flows outlive the daemon, but nobody would hear of what a shortcut passes by: then none is taken."""
-    for name, other, number in ("red", "green", 2), ("green", "red", 1):
-        getattr(quick, name).run("ip", "neighbour", "replace", f"10.0.0.{number}", "lladdr",
-                                 lab.mac_of(getattr(quick, other)), "dev", "eth0")
+    traffic.introduce(quick.red, quick.green, "10.0.0.2")
+    traffic.introduce(quick.green, quick.red, "10.0.0.1")
     traffic.tcp(quick.red, quick.green, "10.0.0.2", size=1 << 16)
     with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
         stream.flowing()

@@ -25,6 +25,12 @@ def wait_for_ping(source, destination, limit=lab.PATIENCE, **how):
     lab.wait_until(lambda: ping(source, destination, count=1, limit=1, **how), f"an answer from {destination}", limit)
 
 
+def introduce(here, there, address):
+    """Lets 'here' know for ever where 'address' of 'there' is: while there is no daemon, nobody hears a container's question
+    for it, and what was learned before is forgotten after half a minute."""
+    here.run("ip", "neighbour", "replace", address, "lladdr", lab.mac_of(there), "dev", "eth0")
+
+
 def tcp(client, server, address, size=4 << 20, port=5001, limit=lab.PATIENCE):
     """Sends 'size' bytes over TCP from 'client' to 'address' of 'server'.  Raises Failed unless the same bytes arrive.
     Returns the seconds it took."""
