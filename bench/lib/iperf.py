@@ -6,7 +6,7 @@ import time
 
 from bench.lib import cpu, world
 
-WARM_UP = 1             # Seconds before that: slow start, and what a switch does when flows are new.
+WARM_UP = 2             # Seconds before that: slow start, and what a switch does when flows are new.
 
 # Linux's own default, whatever the machine's is.  BBR, say, sends at the rate that it believes in: what is measured then
 # is what it happened to believe, half or twice as much from one time to the next, with a switch or without.
