@@ -32,6 +32,23 @@ def of_machine():
     return (user + nice + system + irq + softirq) / TICKS
 
 
+class Theft:
+    """What the hypervisor gave to others of the CPU time that this machine wanted, since its creation."""
+
+    def __init__(self):
+        self._busy, self._stolen = of_machine(), _stolen()
+
+    def share(self):
+        """From 0 to 1; 0 on a machine that nobody else has."""
+        stolen = _stolen() - self._stolen
+        return stolen / (stolen + of_machine() - self._busy) if stolen else 0
+
+
+def _stolen():
+    with open("/proc/stat", encoding="ascii") as f:
+        return int(f.readline().split()[8]) / TICKS
+
+
 class Meter:
     """CPU use between its creation and stop(), in cores (CPU seconds per second)."""
 

@@ -26,6 +26,7 @@ def updated(old, again):
         old["settings"] = again["settings"]
     else:
         label = {name: again[name] for name in ("machine", "started")}
+        old["settings"] = again["settings"] | old["settings"]
     for case in again["cases"]:
         old["cases"][case].pop("measured", None)
         if label is not old:

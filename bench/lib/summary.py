@@ -119,6 +119,11 @@ def conditions(results):
     yield "rounds", f"{' or '.join(map(str, rounds))} (every other one backwards), interleaved"
     yield "a measurement", f"{settings['seconds']:g} s after {max(0.3, settings['seconds'] / 4):g} s of warming up"
     yield "loss allowed in rates without loss", f"{settings.get('loss', 0):.2%}"
+    stolen = sorted(s["stolen"] for s in results["samples"] if "stolen" in s)
+    if stolen and stolen[-1]:
+        yield "CPU time that the hypervisor gave to others", (
+            f"{quartiles(stolen)[1]:.1%} of what was wanted, {stolen[-1]:.0%} at most; above {settings['stolen']:.0%} a "
+            "measurement was made again, twice at most")
     yield "machine", (f"{on['cpu']}, {on['cores']} cores, {on['memory_mb']} MB, "
                       f"virtual: {'yes' if on['virtual'] else 'no'}")
     yield "system", f"{on['system']}, {on['kernel']}"

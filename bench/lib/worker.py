@@ -16,8 +16,9 @@ import sys
 import time
 import traceback
 
-from bench.lib import field, world
+from bench.lib import cpu, field, world
 
+TRIES = 3               # Of one measurement, if the hypervisor takes too much meanwhile.
 ISOLATE = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "--mount", "--pid", "--fork",
            "--kill-child", "--mount-proc", "--"]
 
@@ -43,6 +44,17 @@ class Stop:
         if cls.asked and not cls.held:
             cls.asked = False
             raise KeyboardInterrupt
+
+
+def measure_undisturbed(case, peer, settings):
+    """A measurement, and the share of the CPU time that the hypervisor took meanwhile.  One that lost too much is no
+    measurement of the peer: it is made again, and of several the least disturbed counts."""
+    tries = []
+    while len(tries) < TRIES and (not tries or tries[-1][1] > settings["stolen"]):
+        theft = cpu.Theft()
+        answer = measure_apart(case, peer, settings)
+        tries.append((answer, round(theft.share(), 4)))
+    return min(tries, key=lambda one: ("failed" in one[0], one[1]))
 
 
 def measure_apart(case, peer, settings, limit=180):

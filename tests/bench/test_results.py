@@ -12,7 +12,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP))
 
 from bench.lib import (attack, compare, draw, emulated, field, html, kept, markdown, profiles, progress, story,  # noqa: E402
-                       summary, targets)
+                       summary, targets, worker)
 
 RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
          "bridge": [1.2e6, 1.2e6, 1.3e6]}
@@ -77,6 +77,32 @@ def test_measured_again_elsewhere(results):
     assert f"{said}&lt;processor&gt;" in html.page(now)
     now, _ = kept.updated(now, again_forward(results))
     assert "another <" not in markdown.page(now, "x.json")
+
+
+@pytest.mark.parametrize("shares, wanted", [
+    ([0.01, 0.0, 0.0], 0.01),               # Little enough: once.
+    ([0.5, 0.02, 0.0], 0.02),
+    ([0.5, 0.2, 0.4, 0.0], 0.2),            # No more than three times, then the least disturbed.
+])
+def test_disturbed_measurements(monkeypatch, shares, wanted):
+    made = []
+
+    class Theft:
+        def share(self):
+            return shares[len(made) - 1]
+
+    monkeypatch.setattr(worker.cpu, "Theft", Theft)
+    monkeypatch.setattr(worker, "measure_apart", lambda *_: made.append({"rows": {}, "number": len(made)}) or made[-1])
+    answer, stolen = worker.measure_undisturbed("forward", "ours", {"stolen": 0.05})
+    assert stolen == wanted == shares[answer["number"]]
+
+
+def test_what_was_stolen_is_shown(results):
+    assert "hypervisor" not in markdown.page(results, "x.json")
+    results["settings"]["stolen"] = 0.05
+    for i, sample in enumerate(results["samples"]):
+        sample["stolen"] = 0.2 if i == 0 else 0.01
+    assert "1.0% of what was wanted, 20% at most; above 5%" in markdown.page(results, "x.json")
 
 
 @pytest.mark.parametrize("value, wanted", [(0, "0"), (1234.5, "1234"), (12.34, "12.3"), (1.234, "1.23"),

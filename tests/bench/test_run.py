@@ -25,6 +25,7 @@ def run(*args):
     (["--peers", "ours,nobody"], "is none of: alone"),
     (["--rounds", "0"], "must be positive"),
     (["--loss", "1.5"], "a share below 1"),
+    (["--stolen", "2"], "at most 1"),
 ])
 def test_bad_input(args, said):
     done = run(*args)
