@@ -27,26 +27,26 @@ def of_main_threads(pids):
 
 def of_machine():
     """Seconds that the CPUs were busy, whoever used them."""
+    return _busy_and_stolen()[0]
+
+
+def _busy_and_stolen():
+    """The same, and seconds that they would have been, had the hypervisor not given them to others."""
     with open("/proc/stat", encoding="ascii") as f:
-        user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, f.readline().split()[1:])
-    return (user + nice + system + irq + softirq) / TICKS
+        user, nice, system, _idle, _iowait, irq, softirq, stolen, *_ = map(int, f.readline().split()[1:])
+    return (user + nice + system + irq + softirq) / TICKS, stolen / TICKS
 
 
 class Theft:
     """What the hypervisor gave to others of the CPU time that this machine wanted, since its creation."""
 
     def __init__(self):
-        self._busy, self._stolen = of_machine(), _stolen()
+        self._before = _busy_and_stolen()
 
     def share(self):
         """From 0 to 1; 0 on a machine that nobody else has."""
-        stolen = _stolen() - self._stolen
-        return stolen / (stolen + of_machine() - self._busy) if stolen else 0
-
-
-def _stolen():
-    with open("/proc/stat", encoding="ascii") as f:
-        return int(f.readline().split()[8]) / TICKS
+        busy, stolen = (now - then for now, then in zip(_busy_and_stolen(), self._before))
+        return stolen / (stolen + busy) if stolen else 0
 
 
 class Meter:
