@@ -139,8 +139,8 @@ def test_known_flows_outlive_the_daemon(tcx):
     switch.flows("br0", "actions=normal")
     traffic.ping(tcx.red, "10.0.0.2")
     lab.wait_until(lambda: flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2], "flows at tcx")
-    tcx.red.run("ip", "neighbour", "replace", "10.0.0.2", "lladdr", lab.mac_of(tcx.green), "dev", "eth0")
-    tcx.green.run("ip", "neighbour", "replace", "10.0.0.1", "lladdr", lab.mac_of(tcx.red), "dev", "eth0")
+    traffic.introduce(tcx.red, tcx.green, "10.0.0.2")
+    traffic.introduce(tcx.green, tcx.red, "10.0.0.1")
     switch.crash()
     traffic.ping(tcx.red, "10.0.0.2")
     switch.start()
@@ -173,7 +173,7 @@ def test_tunnels_of_containers(tcx, offloads):
         "udp,in_port=to-green,tp_dst=4790,actions=mod_nw_src:10.0.0.202,mod_nw_dst:10.0.0.1,mod_tp_dst:4789,output:to-red")
     for here, there, number, port in ((tcx.red, tcx.green, 1, 4789), (tcx.green, tcx.red, 2, 4790)):
         remote = f"10.0.0.{203 - number}"
-        here.run("ip", "neighbour", "replace", remote, "lladdr", lab.mac_of(there), "dev", "eth0")
+        traffic.introduce(here, there, remote)
         here.run("ip", "link", "add", "vx", "type", "vxlan", "id", "7", "remote", remote, "dstport", port, "dev", "eth0",
                  "udpcsum")
         here.run("ip", "link", "set", "vx", "up")
