@@ -69,6 +69,16 @@ def test_traffic_and_flows(network):
     assert not addresses(OTHER_END)
 
 
+def test_receive_offload(network):
+    """GRO is on, as for other devices, until the host turns it off: then it stays off, also over a restart."""
+    assert "generic-receive-offload: on" in lab.run("ethtool", "-k", "br0")
+    lab.run("ethtool", "-K", "br0", "gro", "off")
+    network.switch.stop()
+    network.switch.start()
+    traffic.wait_for_ping(network.red, "10.0.0.100")
+    assert "generic-receive-offload: off" in lab.run("ethtool", "-k", "br0")
+
+
 def test_with_a_port_on_xdp(network):
     """Between the host and a port whose packets arrive in XDP."""
     switch = network.switch
