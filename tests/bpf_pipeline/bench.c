@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each stage of the pipeline costs in BPF_PROG_TEST_RUN, one row per case: nanoseconds per run, of which the
- * program that does nothing takes those of the first row.
+ * program that does nothing takes those of the first row; of the complete program, and of one that is specialised.
  *
  *   bench OBJECT        as root */
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/need.h"
 #include "dp/op.h"
 #include "tests/bpf_pipeline/harness.h"
 
@@ -26,6 +27,9 @@ static const uint8_t udp6[78] = {
     0x03, 0xe8, 0, 53, 0, 24, 0, 1,
 };
 
+static const char *object;
+
+static int open_harness(struct harness *);
 static uint32_t best(int fd, const uint8_t *frame, uint32_t len);
 static void row(const char *what, uint32_t ns);
 
@@ -42,29 +46,55 @@ static union dp_key megaflow_key(uint16_t eth_type)
     return (union dp_key) { .in_port = IN_PORT, .eth_type = dp_htons(eth_type) };
 }
 
-static uint32_t insert(struct harness *h, const union dp_key *key, const union dp_key *mask, const struct dp_op *ops,
-                       uint32_t n_ops)
+static struct oxdp_flow flow_of(const union dp_key *key, const union dp_key *mask)
 {
-    struct oxdp_flow flow = { .key = key, .mask = mask, .fate = DP_FATE_OUTPUT, .arg = 2, .ops = ops,
-                              .n_ops = n_ops };
+    return (struct oxdp_flow) { .key = key, .mask = mask, .fate = DP_FATE_OUTPUT, .arg = 2 };
+}
+
+static uint32_t insert(struct harness *h, const struct oxdp_flow *flow)
+{
     enum oxdp_table_full full;
     uint32_t index = DP_NO_FLOW;
 
-    if (oxdp_table_insert(h->table, &flow, &index, &full)) {
+    if (oxdp_table_insert(h->table, flow, &index, &full)) {
         fprintf(stderr, "%s\n", oxdp_table_full_to_string(full));
     }
     return index;
 }
 
-static void bench_program(struct harness *h, const char *what, const struct dp_op *ops, uint32_t n_ops)
+/* A flow that the complete program runs, then one that omits what the flow does not need. */
+static void bench_flow(struct harness *h, const char *what, const uint8_t *frame, uint32_t len,
+                       const struct oxdp_flow *flow)
+{
+    struct oxdp_needs needs = oxdp_needs_of_flow(flow);
+    uint32_t index = insert(h, flow);
+    struct harness special;
+    char text[64];
+
+    row(what, best(h->pipeline_fd, frame, len));
+    oxdp_table_unlink(h->table, index);
+    oxdp_table_reclaim(h->table);
+
+    oxdp_needs_close(&needs);
+    harness_omit = oxdp_needs_complement(&needs);
+    if (!open_harness(&special)) {
+        insert(&special, flow);
+        snprintf(text, sizeof text, "specialised: %s", what);
+        row(text, best(special.pipeline_fd, frame, len));
+        harness_close(&special);
+    }
+    memset(&harness_omit, 0, sizeof harness_omit);
+}
+
+static void bench_ip4(struct harness *h, const char *what, const struct dp_op *ops, uint32_t n_ops)
 {
     union dp_key mask = megaflow_mask();
     union dp_key key = megaflow_key(DP_ETH_IP4);
-    uint32_t flow = insert(h, &key, &mask, ops, n_ops);
+    struct oxdp_flow flow = flow_of(&key, &mask);
 
-    row(what, best(h->pipeline_fd, udp4, sizeof udp4));
-    oxdp_table_unlink(h->table, flow);
-    oxdp_table_reclaim(h->table);
+    flow.ops = ops;
+    flow.n_ops = n_ops;
+    bench_flow(h, what, udp4, sizeof udp4, &flow);
 }
 
 static void bench_ip6(struct harness *h)
@@ -81,11 +111,9 @@ static void bench_ip6(struct harness *h)
     memcpy(&key.ip6_src_lo, udp6 + 30, 24);
     memcpy(&key.tp_src, udp6 + 54, 4);
 
-    uint32_t flow = insert(h, &key, &mask, NULL, 0);
+    struct oxdp_flow flow = flow_of(&key, &mask);
 
-    row("IPv6, 5-tuple, output", best(h->pipeline_fd, udp6, sizeof udp6));
-    oxdp_table_unlink(h->table, flow);
-    oxdp_table_reclaim(h->table);
+    bench_flow(h, "IPv6, 5-tuple, output", udp6, sizeof udp6, &flow);
 }
 
 /* Masks that nothing matches before one that does: walked each time, because the cache holds no miss. */
@@ -99,7 +127,9 @@ static void bench_masks(struct harness *h, int n)
 
         mask.ip4_dst = dp_htonl(UINT32_MAX << i);
         key.ip4_dst = dp_htonl(0x0b000000);
-        insert(h, &key, &mask, NULL, 0);
+        struct oxdp_flow flow = flow_of(&key, &mask);
+
+        insert(h, &flow);
     }
     snprintf(what, sizeof what, "miss after %d masks", n);
     row(what, best(h->pipeline_fd, udp4, sizeof udp4));
@@ -117,24 +147,31 @@ int main(int argc, char **argv)
         { .code = DP_OP_PUSH_VLAN, .growth = DP_VLAN_LEN, .u.vlan = { { 0x0081 }, { 0x0510 } } },
         { .code = DP_OP_POP_VLAN },
     };
-    struct oxdp_table_config config = oxdp_table_config(10000, 2);
-    static const struct oxdp_table_callbacks callbacks = { .grace = harness_no_grace };
     struct harness h;
 
-    if (argc < 2 || harness_open(argv[1], &config, &callbacks, &h)) {
+    object = argc > 1 ? argv[1] : "";
+    if (open_harness(&h)) {
         return 1;
     }
     printf("%u instructions verified\n", h.n_verified);
     row("nothing", best(h.empty_fd, udp4, sizeof udp4));
     row("miss, no masks", best(h.pipeline_fd, udp4, sizeof udp4));
-    bench_program(&h, "output", NULL, 0);
-    bench_program(&h, "set Ethernet, output", &set_eth, 1);
-    bench_program(&h, "set Ethernet, set IPv4, decrement TTL, output", rewrite, 2);
-    bench_program(&h, "push VLAN, pop VLAN, output", vlan, 2);
+    bench_ip4(&h, "output", NULL, 0);
+    bench_ip4(&h, "set Ethernet, output", &set_eth, 1);
+    bench_ip4(&h, "set Ethernet, set IPv4, decrement TTL, output", rewrite, 2);
+    bench_ip4(&h, "push VLAN, pop VLAN, output", vlan, 2);
     bench_ip6(&h);
     bench_masks(&h, 16);
     harness_close(&h);
     return 0;
+}
+
+static int open_harness(struct harness *h)
+{
+    struct oxdp_table_config config = oxdp_table_config(10000, 2);
+    static const struct oxdp_table_callbacks callbacks = { .grace = harness_no_grace };
+
+    return harness_open(object, &config, &callbacks, h);
 }
 
 static void row(const char *what, uint32_t ns)
