@@ -30,4 +30,5 @@ def make_path(w, peer, rule):
     sink = w.sink(*peer.sink_at)
     peer.start(w, ports, rule)
     w.wait_for_path(sink)
+    peer.rest()
     return sink

@@ -20,6 +20,7 @@
 #define BURST_INTERVAL 250000ull            /* Nanoseconds. */
 
 static struct traffic_bpf *load(const struct bench_options *);
+static int send_to(const struct traffic_bpf *, uint32_t ifindex);
 static struct bpf_link *hold_dispatcher_slot(const struct traffic_bpf *, const char *hold);
 static int send_frames(const struct traffic_bpf *, const struct bench_options *, uint8_t *frame, uint32_t n);
 static void sleep_until(uint64_t when);
@@ -60,6 +61,42 @@ int bench_run_generate(const struct bench_options *options)
         printf("{\"sent\": %llu, \"seconds\": %.6f, \"cpu_seconds\": %.6f}\n", (unsigned long long)sent,
                (now - start) / 1e9, cpu / 1e9);
     }
+    traffic_bpf__destroy(skel);
+    return error ? 1 : 0;
+}
+
+int bench_run_turns(const struct bench_options *options)
+{
+    uint8_t frame[BENCH_FRAME_MAX] = { 0 };
+    const char *separator = "";
+    struct traffic_bpf *skel;
+    uint64_t end;
+    int error = 0;
+
+    if (bench_move_to_cpu(options->cpu))
+        return 1;
+    skel = load(options);
+    if (!skel)
+        return 1;
+
+    printf("{\"frames\": %u, \"ns\": [", options->call);
+    end = bench_now() + options->seconds * 1e9;
+    for (bool other = false; bench_now() < end && !error; other = !other) {
+        uint64_t ns[2] = { 0 };
+
+        for (int i = 0; i < 2 && !error; i++) {
+            bool to = other != i;
+            uint64_t start;
+
+            error = send_to(skel, to ? options->to_ifindex : options->ifindex);
+            start = bench_now();
+            error = error ? error : send_frames(skel, options, frame, options->call);
+            ns[to] = bench_now() - start;
+        }
+        printf("%s[%.3f, %.3f]", separator, (double)ns[0] / options->call, (double)ns[1] / options->call);
+        separator = ", ";
+    }
+    puts("]}");
     traffic_bpf__destroy(skel);
     return error ? 1 : 0;
 }
@@ -123,7 +160,6 @@ static struct traffic_bpf *load(const struct bench_options *options)
 {
     struct traffic_bpf *skel = traffic_bpf__open();
     struct bench_frame frame = first_frame(options);
-    uint32_t zero = 0, ifindex = options->ifindex;
 
     if (!skel) {
         fprintf(stderr, "bench-traffic: cannot open the BPF object: %s\n", strerror(errno));
@@ -135,15 +171,29 @@ static struct traffic_bpf *load(const struct bench_options *options)
     skel->rodata->n_receivers = options->receivers;
     skel->bss->first_frame = frame;
     skel->bss->first_frame6 = first_frame6(options);
-    if (traffic_bpf__load(skel)
-        || bpf_map_update_elem(bpf_map__fd(skel->maps.out), &zero, &ifindex, BPF_ANY)) {
+    if (traffic_bpf__load(skel)) {
         fprintf(stderr, "bench-traffic: cannot load the generator: %s\n", strerror(errno));
+        traffic_bpf__destroy(skel);
+        return NULL;
+    }
+    if (send_to(skel, options->ifindex)) {
         traffic_bpf__destroy(skel);
         return NULL;
     }
     if (!options->plain)
         skel->links.bench_generate = hold_dispatcher_slot(skel, options->hold);
     return skel;
+}
+
+/* Has the generator send into a device from now on.  Returns 0, or a negative errno after having said so. */
+static int send_to(const struct traffic_bpf *skel, uint32_t ifindex)
+{
+    uint32_t zero = 0;
+    int error = bpf_map_update_elem(bpf_map__fd(skel->maps.out), &zero, &ifindex, BPF_ANY);
+
+    if (error)
+        fprintf(stderr, "bench-traffic: cannot send to a device: %s\n", strerror(-error));
+    return error;
 }
 
 /* Each test run puts its program into the kernel's XDP dispatcher and takes it out again, and waits for an

@@ -20,6 +20,7 @@ static const struct {
     int (*run)(const struct bench_options *);
 } commands[] = {
     { "generate", bench_run_generate },
+    { "turns", bench_run_turns },
     { "sink", bench_run_sink },
     { "forward", bench_run_forward },
     { "l2", bench_run_l2 },
@@ -41,6 +42,8 @@ static const char usage[] =
     "            --receivers N (spread over N destination addresses), --call FRAMES (per test run),\n"
     "            --hold DEVICE (where its program is attached; the loopback device),\n"
     "            --plain (without an attached program, so that each test run waits for RCU)\n"
+    "  turns     send as generate does, a test run into --dev and one into --to by turns; prints the nanoseconds\n"
+    "            that a frame takes in each\n"
     "  sink      drop and count what --dev receives; a line on standard input asks for the counts\n"
     "  forward   redirect what --dev receives to --to DEVICE, until standard input ends\n"
     "  l2        forward between devices by VLAN and destination MAC: --entry VLAN,MAC,DEVICE ...\n"

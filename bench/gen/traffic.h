@@ -12,7 +12,7 @@
 struct bench_options {
     const char *command;
     unsigned int ifindex;           /* --dev: where the command acts. */
-    unsigned int to_ifindex;        /* --to: forward's output. */
+    unsigned int to_ifindex;        /* --to: forward's output, the other device of turns. */
     uint32_t flows;
     uint64_t rate;                  /* Packets per second; 0: as many as possible. */
     double seconds;
@@ -39,6 +39,11 @@ struct bench_options {
 
 /* Sends frames into --dev as if it received them from a wire on its far end; prints what it sent. */
 int bench_run_generate(const struct bench_options *);
+
+/* Sends test runs into --dev and into --to by turns; prints pairs of how long each took, nanoseconds a frame.  Where
+ * switch and sink run on the generator's CPU, that is the time of all of it; and two runs that follow each other by
+ * milliseconds find the machine in the same mood. */
+int bench_run_turns(const struct bench_options *);
 
 /* Drops and counts what --dev receives; each line on standard input is answered with the counts. */
 int bench_run_sink(const struct bench_options *);

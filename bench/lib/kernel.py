@@ -25,6 +25,9 @@ class KernelPeer:
     def pids(self):
         return []
 
+    def rest(self):
+        """Brings it into the state that it has when it has forwarded the same flows for a while."""
+
     def change_rule(self, rule):
         """Only peers that do the same whatever the rule is are asked."""
 

@@ -110,6 +110,9 @@ class OvsPeer:
         if rule:
             self._set_flows("br0", rules_for(rule, ports))
 
+    def rest(self):
+        """Brings it into the state that it has when it has forwarded the same flows for a while."""
+
     def change_rule(self, rule):
         """Another of the rules that do not depend on ports, while frames may come; returns when flows follow it."""
         self._set_flows("br0", RULES[rule])

@@ -142,9 +142,17 @@ class World:
 
     def generate(self, seconds, flows=1, rate=0, size=60, device="g0", cpu=GENERATOR_CPU, hold="lo"):
         """Starts the generator; its result is for generated()."""
-        return self.start(self.traffic, "generate", "--dev", device, "--cpu", str(cpu),
-                          "--src", GENERATOR_MAC, "--dst", SINK_MAC, "--seconds", str(seconds),
-                          "--flows", str(flows), "--rate", str(rate), "--size", str(size), "--hold", hold, *self.frames,
+        return self._send("generate", "--dev", device, "--cpu", str(cpu), "--seconds", str(seconds), "--flows", str(flows),
+                          "--rate", str(rate), "--size", str(size), "--hold", hold)
+
+    def take_turns(self, device, other, seconds, flows):
+        """Has the generator send into two devices by turns; returns the frames of each turn, and pairs of how many
+        nanoseconds a frame took."""
+        return generated(self._send("turns", "--dev", device, "--to", other, "--cpu", str(GENERATOR_CPU),
+                                    "--seconds", str(seconds), "--flows", str(flows)))
+
+    def _send(self, what, *options):
+        return self.start(self.traffic, what, "--src", GENERATOR_MAC, "--dst", SINK_MAC, *options, *self.frames,
                           namespace="gen")
 
     def give_addresses(self, offloads=False):

@@ -8,8 +8,8 @@ class Peer(kernel.KernelPeer):
     name = "l2-xdp"
     title = "bare XDP L2 forwarder"
     role = "baseline"
-    rules = frozenset({"output", "l2", "normal"})
-    only = frozenset({"forward", "plain", "rfc2544", "normal", "cpu_cost"})
+    rules = frozenset({"output", "l2", "normal", "turns"})
+    only = frozenset({"forward", "turns", "plain", "rfc2544", "normal", "cpu_cost"})
     offloads = False                        # XDP leaves checksums as it finds them.
 
     def start(self, w, ports, _rule):

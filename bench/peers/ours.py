@@ -15,7 +15,7 @@ class Peer(ovs.OvsPeer):
     datapath_type = "xdp"
     offloads = True
     hook = None                             # options:xdp-hook; None: as said above.
-    rules = ovs.OvsPeer.rules | {"program", "flow-api"}
+    rules = ovs.OvsPeer.rules | {"program", "flow-api", "turns"}
 
     def missing(self, settings):
         self.daemon = os.path.join(settings["build"], "ovs-vswitchd-xdp")
@@ -29,6 +29,10 @@ class Peer(ovs.OvsPeer):
         except world.Failed:
             return super().version()
         return f"{super().version()}, commit {commit}"
+
+    def rest(self):
+        """The program that fits the flows is loaded about two seconds after the last flow that needs something new."""
+        self.appctl("xdp/specialise")
 
     def interface(self, port):
         hook = self.hook or ("auto" if self.sockets else "xdp")

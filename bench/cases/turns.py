@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import forward
+from bench.lib import datapath, measure, world
+
+TITLE = "By turns with a bare redirect"
+GROUP = "Forwarding"
+QUESTION = ("How much longer than with a bare bpf_redirect_map does a frame take from the generator through the switch to "
+            "the sink, all of which runs on one core? Test runs of 16,384 frames go through one and the other by turns, a "
+            "few milliseconds each, so that a machine that changes its mood does it to both; the median of the "
+            "differences. The switch has come to rest: its program is the one that fits the flows.")
+RULE = "turns"
+KINDS = {                                   # Row: rule, frames, flows.
+    "1": ("output", [], 1),
+    "1k": ("output", [], 1000),
+    "1M": ("output", [], 1000000),
+    "set": ("set", [], 1),
+    "push": ("push-vlan", [], 1),
+    "pop": ("pop-vlan", ["--vlan", "100"], 1),
+    "ip6": ("ip6", ["--ip6", "--size", "62"], 1),
+    "exact": ("exact", [], 1000),           # The last: flows that were put into the datapath stay there.
+}
+TITLES = ("1 flow", "1,000 flows", "1,000,000 flows", "setting addresses, decrementing TTL", "pushing a tag",
+          "popping a tag", "IPv6, 5-tuple", "1,000 megaflows, 20 masks")
+ROWS = {row: {"title": title, "unit": "ns", "better": "less"} for row, title in zip(KINDS, TITLES)}
+SAYS = ("1", "1M")
+
+
+def run(w, peer, settings):
+    w.make_veth("by0", "gen", "g1", world.GENERATOR_MAC)
+    w.make_veth("by1", "sink", "s1", world.SINK_MAC)
+    w.hold("forward", "--dev", "by0", "--to", "by1")
+    sinks = forward.make_path(w, peer, "output"), w.sink("s1")
+    answers, rule = {}, "output"
+    for row, (wanted, frames, flows) in KINDS.items():
+        if wanted != rule and not can(peer, wanted):
+            continue
+        w.frames = frames
+        if wanted != rule:
+            change(w, peer, sinks[0], wanted)
+            rule = wanted
+        answers[row] = measure.over_bare(w, sinks, max(1, settings["seconds"]), flows)
+    return answers
+
+
+def can(peer, rule):
+    return hasattr(peer, "daemon") if rule == "exact" else rule in peer.rules
+
+
+def change(w, peer, sink, rule):
+    """Has the switch follow another rule, and come to rest."""
+    if rule == "exact":
+        datapath.replace_flows(peer, datapath.exact_flows(1000, 20))
+    else:
+        peer.change_rule(rule)
+        w.wait_for_path(sink)
+    peer.rest()
