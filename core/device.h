@@ -50,6 +50,11 @@ int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo);
  * unfinished.  The same results. */
 int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **ret_undo);
 
+/* When an XDP program has come to the other end of the veth 'ifname' ('peer_xdp'), or gone: has what is sent there
+ * finished, or leaves that to be done later again, as one of these would have done.  Results as those of
+ * oxdp_offloads_poll(). */
+int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_offload_undo **undo);
+
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.
  * NULL is allowed. */
 void oxdp_offloads_restore(struct oxdp_offload_undo *undo);

@@ -19,6 +19,7 @@ struct oxdp_offload_undo {
     int ifindex;
     int peer_ifindex;                   /* 0: no veth, or nothing was changed there. */
     struct oxdp_features own, peer;     /* Turned off. */
+    struct oxdp_features finished;      /* The same, on the device, for a program at the other end. */
     struct oxdp_features own_on, peer_on;       /* Turned on. */
 };
 
@@ -40,6 +41,7 @@ static const char *const polling[] = { "rx-gro", NULL };
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo);
 static int own_switch(const struct oxdp_link *link, const char *const names[], bool on, struct oxdp_features *changed);
 static int finish(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
+static int unfinish(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
 static int peer_off(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo);
 static int own_socket(void);
 
@@ -80,6 +82,14 @@ int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **ret_undo)
     return !err && oxdp_device_peer_has_xdp(ifname) ? finish(&link, *ret_undo) : err;
 }
 
+int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_offload_undo **undo)
+{
+    struct oxdp_link link;
+    int err = *undo ? oxdp_link_get(ifname, &link) : open_undo(ifname, &link, undo);
+
+    return err ? err : peer_xdp ? finish(&link, *undo) : unfinish(&link, *undo);
+}
+
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo)
 {
     struct oxdp_offload_undo *undo;
@@ -109,6 +119,7 @@ void oxdp_offloads_restore(struct oxdp_offload_undo *undo)
         fd = own_socket();
         if (fd >= 0) {
             oxdp_ethtool_features_restore(fd, link.name, &undo->own, false);
+            oxdp_ethtool_features_restore(fd, link.name, &undo->finished, false);
             oxdp_ethtool_features_restore(fd, link.name, &undo->own_on, true);
             close(fd);
         }
@@ -131,8 +142,21 @@ static int finish(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
     int err = own_switch(link, unfinished, false, &changed);
 
     for (size_t i = 0; i < sizeof changed.bits / sizeof changed.bits[0]; i++) {
-        undo->own.bits[i] |= changed.bits[i];
+        undo->finished.bits[i] |= changed.bits[i];
     }
+    return err;
+}
+
+/* Takes that back. */
+static int unfinish(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+{
+    int fd = own_socket();
+    int err = fd < 0 ? fd : oxdp_ethtool_features_restore(fd, link->name, &undo->finished, false);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    undo->finished = (struct oxdp_features) { { 0 } };
     return err;
 }
 

@@ -255,6 +255,16 @@ static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
     return err == -EBUSY || err == -EEXIST ? 0 : err;
 }
 
+static void detach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    oxdp_special_begin_attach(progs, false);
+    oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);
+    at->link_fd = -1;
+    at->old_program = false;
+    at->passes = false;
+    oxdp_special_end_attach(progs);
+}
+
 int oxdp_tcx_pass_prog(const struct oxdp_progs *progs)
 {
     return bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
@@ -325,6 +335,20 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
         }
     }
     return err;
+}
+
+int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+
+    if (!at || from_xdp == at->passes) {
+        return at ? 0 : -ENODEV;
+    }
+    if (from_xdp) {
+        return attach_pass(progs, at);
+    }
+    detach_pass(progs, at);
+    return 0;
 }
 
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error)

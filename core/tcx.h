@@ -31,6 +31,9 @@ int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int soc
  * a program in the driver, so it gets one.  oxdp_progs_detach() takes all back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
 int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error);
 
+/* Says whether they do from now on.  0 or a negative errno: then 'ifindex' is to be detached. */
+int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp);
+
 /* Attaches the program also to 'ifindex', which has XDP (oxdp_progs_attach()): it gets what XDP leaves to it. */
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error);
 

@@ -19,6 +19,12 @@ void dpif_xdp_port_follow_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
 void dpif_xdp_port_forget_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
+/* dpif_xdp_port_open.c: a program came to the other end of the veth that
+ * 'port' is, or went.  Returns whether 'port' stays open: if not, then it is to
+ * be opened anew. */
+bool dpif_xdp_port_follow_peer(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
 /* dpif_xdp_port_sock.c: opens an AF_XDP socket in each of 'port->rxqs', which
  * has room for 'n_queues', and stores their descriptors.  Closes those of the
  * first 'n'. */

@@ -50,9 +50,7 @@ is_current(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
            int ifindex, uint64_t config_seq)
 {
     return (ifindex == port->device.ifindex && config_seq == port->config_seq
-            && is_alive(dp, port)
-            && port->device.peer_xdp == oxdp_device_peer_has_xdp(
-                netdev_get_name(port->dev)));
+            && is_alive(dp, port));
 }
 
 /* Somebody has deleted the interface of an internal port, or its network
@@ -77,8 +75,9 @@ restore(struct dpif_xdp_port *port)
 }
 
 /* Opens 'port' anew if its device is another one now, or if its options
- * changed, or if a program came to the other end of a veth or went, or if
- * opening failed a while ago; closes it if the device is gone. */
+ * changed, or if a program that came to the other end of a veth or went makes
+ * that necessary, or if opening failed a while ago; closes it if the device is
+ * gone. */
 void
 dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -102,7 +101,8 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (config.obj_seq != port->obj_seq && port->device.ifindex) {
         dpif_xdp_port_follow_obj(dp, port);
     }
-    if (is_current(dp, port, ifindex, config.seq)) {
+    if (is_current(dp, port, ifindex, config.seq)
+        && dpif_xdp_port_follow_peer(dp, port)) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->shaped = config.shaped;
         ovs_rwlock_unlock(&port->tx_rwlock);

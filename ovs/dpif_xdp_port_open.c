@@ -397,6 +397,32 @@ warn_of_filters(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 }
 
+bool
+dpif_xdp_port_follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    const char *name = netdev_get_name(port->dev);
+    bool peer_xdp = oxdp_device_peer_has_xdp(name);
+    struct dpif_xdp_netdev_config config;
+    int hook;
+
+    if (peer_xdp == port->device.peer_xdp) {
+        return true;
+    }
+    port->device.peer_xdp = peer_xdp;
+    dpif_xdp_netdev_get_config(port->dev, &config);
+    atomic_read(&port->hook, &hook);
+    if ((int) choose_hook(dp, port, &config) != hook
+        || (hook == DPIF_XDP_HOOK_TCX
+            && oxdp_tcx_set_from_xdp(dp->progs, port->device.ifindex,
+                                     peer_xdp))) {
+        return false;
+    }
+    oxdp_offloads_follow_peer(name, peer_xdp, &port->offloads);
+    VLOG_INFO("%s: an XDP program %s the other end", name,
+              peer_xdp ? "came to" : "went from");
+    return true;
+}
+
 void
 dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {

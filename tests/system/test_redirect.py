@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames are redirected only to devices that take them: a veth does while its other end has GRO on."""
+import re
+
 import pytest
 
 import lab
@@ -23,6 +25,11 @@ def is_target(network, device="to-green"):
 
 def gro(container, state):
     container.run("ethtool", "-K", "eth0", "gro", state)
+
+
+def program(container, *what):
+    with container.entered():               # Its /sys/fs/bpf is another in "ip netns exec".
+        lab.run("ip", "link", "set", "dev", "eth0", "xdpdrv", *what)
 
 
 def tiers(network):
@@ -65,16 +72,63 @@ def test_program_at_the_other_end(network):
     """A container that runs an XDP program of its own takes frames with GRO on, off, and after the program has gone."""
     xdp.pin_foreign_program("/sys/fs/bpf/green")
     for _ in range(2):
-        with network.green.entered():       # Its /sys/fs/bpf is another in "ip netns exec".
-            lab.run("ip", "link", "set", "dev", "eth0", "xdpdrv", "pinned", "/sys/fs/bpf/green")
+        program(network.green, "pinned", "/sys/fs/bpf/green")
         lab.wait_until(lambda: is_target(network), "a redirect target")
         traffic.wait_for_ping(network.red, "10.0.0.2")
         traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
         traffic.tcp(network.green, network.red, "10.0.0.1", size=1 << 20)
-        with network.green.entered():
-            lab.run("ip", "link", "set", "dev", "eth0", "xdpdrv", "off")
+        program(network.green, "off")
         traffic.wait_for_ping(network.red, "10.0.0.2")
         traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+
+
+@pytest.mark.parametrize("hook", ("xdp", "both", "tcx"))
+def test_program_comes_and_goes_under_traffic(network, hook):
+    """The port stays open, and all that is sent to it meanwhile arrives; what the device finishes follows the program."""
+    network.switch.vsctl("set", "interface", "to-green", f"options:xdp-hook={hook}")
+    lab.wait_until(lambda: network.switch.status("to-green")["xdp-hook"] == hook, f"the port on {hook}")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    xdp.pin_foreign_program("/sys/fs/bpf/green")
+    features, before = offloads(network.host, "to-green"), closings(network)
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
+        for _ in range(5):
+            program(network.green, "pinned", "/sys/fs/bpf/green")
+            lab.wait_until(lambda: "tx-checksumming: off" in offloads(network.host, "to-green"), "finished checksums")
+            assert xdp.attached("to-green")     # Also at tcx: XDP_TX needs it.
+            stream.flowing()
+            program(network.green, "off")
+            lab.wait_until(lambda: offloads(network.host, "to-green") == features, "offloads as they were")
+            assert bool(xdp.attached("to-green")) == (hook != "tcx")
+            stream.flowing()
+        lost = stream.lost()
+    assert (lost, closings(network)) == (0, before)
+    traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+
+
+def test_gro_off_under_a_program(network):
+    """A container's program takes frames without GRO; what the container turned off stays off when the program goes."""
+    xdp.pin_foreign_program("/sys/fs/bpf/green")
+    program(network.green, "pinned", "/sys/fs/bpf/green")
+    gro(network.green, "off")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    assert is_target(network)
+    program(network.green, "off")
+    lab.wait_until(lambda: not is_target(network), "the device to be no redirect target")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    assert "generic-receive-offload: off" in offloads(network.green, "eth0")
+    gro(network.green, "on")
+    lab.wait_until(lambda: is_target(network), "the device to be a redirect target again")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+
+
+def offloads(namespace, device):
+    return namespace.run("ethtool", "-k", device)
+
+
+def closings(network):
+    """How often the port was opened again, and how many packets found it closed."""
+    return (sum("to-green: device or options changed, opening again" in line for line in network.switch.log()),
+            int(re.search(r"the port's device is gone: (\d+)", network.switch.appctl("xdp/stats"))[1]))
 
 
 def test_other_end_goes_away(network):
