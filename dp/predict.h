@@ -27,6 +27,12 @@ DP_INLINE __u64 dp_flow_identity(const struct dp_flow *flow)
     return identity & (DP_BYTES(0, 2, 0xffff) | DP_BYTES(4, 4, 0xffffffff));
 }
 
+/* The mask in it. */
+DP_INLINE __u32 dp_identity_mask(__u64 identity)
+{
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? identity & 0xffff : identity >> 48;
+}
+
 /* What is expected of frames of port 'in_port' on this CPU. */
 DP_INLINE struct dp_prediction *dp_prediction_of(struct dp_ctx *ctx, __u32 in_port)
 {
@@ -184,7 +190,8 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
                               const struct dp_flow *flow, struct dp_prediction *p)
 {
     __u64 identity = dp_flow_identity(flow);
-    const struct dp_mask *mask = dp_masks_at(ctx, DP_READ_ONCE(flow->mask));
+    __u32 mask_index = dp_identity_mask(identity);
+    const struct dp_mask *mask = dp_masks_at(ctx, mask_index);
     __u32 has = frame->has & ~DP_HAS_SHORT;
     __u32 ip_len = has & DP_HAS_IP4 ? DP_IP4_LEN : DP_IP6_LEN;
     __u32 l3 = frame->l3;
@@ -192,6 +199,10 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
     __u32 decides = l4 + (has & DP_HAS_TCP ? 14 : 4);
     __u32 transport_len = DP_UDP_LEN;
 
+    /* Unlinked since it was found, the flow would be expected until its entry is used again. */
+    if (mask_index == DP_MASK_ALL) {
+        return 0;
+    }
     if (!mask || !(has & (DP_HAS_IP4 | DP_HAS_IP6)) || !(has & (DP_HAS_TCP | DP_HAS_UDP)) || key->ip_frag
         || (l3 != DP_ETH_LEN && l3 != DP_ETH_LEN + DP_VLAN_LEN) || l4 != l3 + ip_len || dp_tag_beside(ctx)) {
         return 0;

@@ -287,8 +287,13 @@ static void test_flow_changes(void **state)
     assert_ptr_equal(predict(w, IN_PORT), flow);
     flow->fate = DP_FATE_RECIRC;
     assert_null(predict(w, IN_PORT));
+    flow->fate = DP_FATE_OUTPUT;
+    assert_ptr_equal(predict(w, IN_PORT), flow);
     oxdp_table_unlink(w->table, index);
     assert_null(predict(w, IN_PORT));
+    memset(w->expected, 0, sizeof *w->expected);
+    dp_predict_next(&w->ctx, &frame, &key, index, w->expected);
+    assert_null(predict(w, IN_PORT));                   /* Who found it before it was unlinked learns nothing of it. */
     oxdp_table_reclaim(w->table);
     assert_int_equal(insert(w, &key, &mask, DP_FATE_DROP), index);
     assert_null(predict(w, IN_PORT));                   /* Equal, but another flow. */
