@@ -5,9 +5,10 @@ TITLE = "IPv6"
 GROUP = "Forwarding"
 QUESTION = "The same with frames of UDP over IPv6 and a rule that matches the 5-tuple."
 RULE = "ip6"
+FRAMES = ["--ip6", "--size", "62"]
 ROWS = {"1": forward.ROWS["1"]}
 
 
 def run(w, peer, settings):
-    w.frames = ["--ip6", "--size", "62"]
+    w.frames = FRAMES
     return forward.carry(w, peer, settings, RULE, ROWS)

@@ -5,9 +5,10 @@ TITLE = "Popping a VLAN tag"
 GROUP = "Forwarding"
 QUESTION = "The same with tagged frames and a rule that pops the tag."
 RULE = "pop-vlan"
+FRAMES = ["--vlan", "100"]
 ROWS = {"1": forward.ROWS["1"]}
 
 
 def run(w, peer, settings):
-    w.frames = ["--vlan", "100"]
+    w.frames = FRAMES
     return forward.carry(w, peer, settings, RULE, ROWS)

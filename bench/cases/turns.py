@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from bench.cases import forward
+from bench.cases import forward, ip6, pop_vlan, push_vlan, set_fields
 from bench.lib import datapath, measure, world
 
 TITLE = "By turns with a bare redirect"
@@ -10,13 +10,13 @@ QUESTION = ("How much longer than with a bare bpf_redirect_map does a frame take
             "differences. The switch has come to rest: its program is the one that fits the flows.")
 RULE = "turns"
 KINDS = {                                   # Row: rule, frames, flows.
-    "1": ("output", [], 1),
-    "1k": ("output", [], 1000),
-    "1M": ("output", [], 1000000),
-    "set": ("set", [], 1),
-    "push": ("push-vlan", [], 1),
-    "pop": ("pop-vlan", ["--vlan", "100"], 1),
-    "ip6": ("ip6", ["--ip6", "--size", "62"], 1),
+    "1": (forward.RULE, [], 1),
+    "1k": (forward.RULE, [], 1000),
+    "1M": (forward.RULE, [], 1000000),
+    "set": (set_fields.RULE, [], 1),
+    "push": (push_vlan.RULE, [], 1),
+    "pop": (pop_vlan.RULE, pop_vlan.FRAMES, 1),
+    "ip6": (ip6.RULE, ip6.FRAMES, 1),
     "exact": ("exact", [], 1000),           # The last: flows that were put into the datapath stay there.
 }
 TITLES = ("1 flow", "1,000 flows", "1,000,000 flows", "setting addresses, decrementing TTL", "pushing a tag",
@@ -29,8 +29,8 @@ def run(w, peer, settings):
     w.make_veth("by0", "gen", "g1", world.GENERATOR_MAC)
     w.make_veth("by1", "sink", "s1", world.SINK_MAC)
     w.hold("forward", "--dev", "by0", "--to", "by1")
-    sinks = forward.make_path(w, peer, "output"), w.sink("s1")
-    answers, rule = {}, "output"
+    sinks = forward.make_path(w, peer, forward.RULE), w.sink("s1")
+    answers, rule = {}, forward.RULE
     for row, (wanted, frames, flows) in KINDS.items():
         if wanted != rule and not can(peer, wanted):
             continue

@@ -33,8 +33,6 @@ int bench_run_generate(const struct bench_options *options)
     uint64_t start, end, now, cpu, sent = 0;
     int error = 0;
 
-    if (bench_move_to_cpu(options->cpu))
-        return 1;
     skel = load(options);
     if (!skel)
         return 1;
@@ -73,8 +71,6 @@ int bench_run_turns(const struct bench_options *options)
     uint64_t end;
     int error = 0;
 
-    if (bench_move_to_cpu(options->cpu))
-        return 1;
     skel = load(options);
     if (!skel)
         return 1;
@@ -156,11 +152,15 @@ static struct bench_frame6 first_frame6(const struct bench_options *options)
     return frame;
 }
 
+/* Moves the thread to --cpu and loads the generator, which sends into --dev.  NULL after having said why not. */
 static struct traffic_bpf *load(const struct bench_options *options)
 {
-    struct traffic_bpf *skel = traffic_bpf__open();
     struct bench_frame frame = first_frame(options);
+    struct traffic_bpf *skel;
 
+    if (bench_move_to_cpu(options->cpu))
+        return NULL;
+    skel = traffic_bpf__open();
     if (!skel) {
         fprintf(stderr, "bench-traffic: cannot open the BPF object: %s\n", strerror(errno));
         return NULL;
