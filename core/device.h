@@ -36,23 +36,25 @@ bool oxdp_device_peer_has_xdp(const char *ifname);
  * (checksums, VLAN tags, segmentation), and the same on the device if a program on that peer is to see
  * what is sent there.  On a veth's peer it also turns GRO on: without it frames
  * redirected into the veth would vanish.  The peer may live in any network namespace that a process or a
- * mount (/run/netns, /run/docker/netns ...) keeps alive. Stores in '*ret_undo' what there is to restore,
- * also on failure; NULL if nothing.  Returns 0; -ENOENT if the peer's namespace was not found; -ENODEV if
- * there is no such device; or another negative errno. */
+ * mount (/run/netns, /run/docker/netns ...) keeps alive. Adds to '*undo', NULL at first, what there is to
+ * restore, also on failure.  Returns 0; -ENOENT if the peer's namespace was not found; -ENODEV if there is
+ * no such device; or another negative errno.  So do the others. */
 struct oxdp_offload_undo;
-int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo);
+int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **undo);
 
-/* Only turns on GRO on a veth's peer, with the same results; adds to '*undo' if that is not NULL. */
+/* Only turns on GRO on a veth's peer. */
 int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo);
 
 /* For a veth at tcx: turns on its GRO, without which frames that a program at the other end redirects into it would
  * vanish (packets of sockets pay nothing for that), and, if a program runs there, off what leaves packets for it
- * unfinished.  The same results. */
-int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **ret_undo);
+ * unfinished. */
+int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **undo);
+
+/* When XDP has gone from a veth that oxdp_offloads_serve() has seen to: turns on again what stood between them. */
+int oxdp_offloads_after_xdp(const char *ifname, struct oxdp_offload_undo **undo);
 
 /* When an XDP program has come to the other end of the veth 'ifname' ('peer_xdp'), or gone: has what is sent there
- * finished, or leaves that to be done later again, as one of these would have done.  Results as those of
- * oxdp_offloads_poll(). */
+ * finished, or leaves that to be done later again, as one of these would have done. */
 int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_offload_undo **undo);
 
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.

@@ -126,9 +126,10 @@ static int set_features(int fd, const char *ifname, const struct oxdp_features *
 
     /* The kernel wants exactly the blocks that it knows: ask how many. */
     struct ethtool_gfeatures ask = { .cmd = ETHTOOL_GFEATURES };
-    int err = ethtool(fd, ifname, &ask);
+    static const struct oxdp_features none;
+    int err = memcmp(features, &none, sizeof none) ? ethtool(fd, ifname, &ask) : 0;
 
-    if (err) {
+    if (err || !ask.size) {
         return err;
     }
     set.head.size = ask.size < MAX_BLOCKS ? ask.size : MAX_BLOCKS;

@@ -40,24 +40,25 @@ static const char *const polling[] = { "rx-gro", NULL };
 
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo);
 static int own_switch(const struct oxdp_link *link, const char *const names[], bool on, struct oxdp_features *changed);
-static int finish(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
-static int unfinish(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
-static int peer_off(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo);
+static int own_restore(const struct oxdp_link *link, struct oxdp_features *changed);
+static int follow_peer(const struct oxdp_link *link, bool peer_xdp, struct oxdp_offload_undo *undo);
+static int peer_switch(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo);
+static int peer_restore(const struct oxdp_link *link, struct oxdp_offload_undo *undo);
 static int own_socket(void);
 
-int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **ret_undo)
+int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **undo)
 {
     struct oxdp_link link;
-    int err, peer_err = open_undo(ifname, &link, ret_undo);
+    int err, peer_err = open_undo(ifname, &link, undo);
 
     if (peer_err) {
         return peer_err;
     }
-    err = own_switch(&link, changing, false, &(*ret_undo)->own);
+    err = own_switch(&link, changing, false, &(*undo)->own);
     if (!err && oxdp_device_peer_has_xdp(ifname)) {
-        err = finish(&link, *ret_undo);
+        err = own_switch(&link, unfinished, false, &(*undo)->finished);
     }
-    peer_err = peer_off(&link, unfinished, *ret_undo);
+    peer_err = peer_switch(&link, unfinished, *undo);
     return peer_err ? peer_err : err;
 }
 
@@ -65,38 +66,57 @@ int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo)
 {
     static const char *const nothing[] = { NULL };
     struct oxdp_link link;
-    int err = *undo ? oxdp_link_get(ifname, &link) : open_undo(ifname, &link, undo);
+    int err = open_undo(ifname, &link, undo);
 
-    return err ? err : peer_off(&link, nothing, *undo);
+    return err ? err : peer_switch(&link, nothing, *undo);
 }
 
-int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **ret_undo)
+int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **undo)
 {
     struct oxdp_link link;
-    int err = open_undo(ifname, &link, ret_undo);
+    int err = open_undo(ifname, &link, undo);
 
     if (err || strcmp(link.kind, "veth")) {
         return err;
     }
-    err = own_switch(&link, polling, true, &(*ret_undo)->own_on);
-    return !err && oxdp_device_peer_has_xdp(ifname) ? finish(&link, *ret_undo) : err;
+    err = own_switch(&link, polling, true, &(*undo)->own_on);
+    return err ? err : follow_peer(&link, oxdp_device_peer_has_xdp(ifname), *undo);
+}
+
+int oxdp_offloads_after_xdp(const char *ifname, struct oxdp_offload_undo **undo)
+{
+    struct oxdp_link link;
+    int peer_err, err = open_undo(ifname, &link, undo);
+
+    if (err) {
+        return err;
+    }
+    err = own_restore(&link, &(*undo)->own);
+    peer_err = peer_restore(&link, *undo);
+    return err ? err : peer_err;
 }
 
 int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_offload_undo **undo)
 {
     struct oxdp_link link;
-    int err = *undo ? oxdp_link_get(ifname, &link) : open_undo(ifname, &link, undo);
+    int err = open_undo(ifname, &link, undo);
 
-    return err ? err : peer_xdp ? finish(&link, *undo) : unfinish(&link, *undo);
+    return err ? err : follow_peer(&link, peer_xdp, *undo);
 }
 
+/* Finishes what is sent to a program on the other end, or leaves that to the other end again. */
+static int follow_peer(const struct oxdp_link *link, bool peer_xdp, struct oxdp_offload_undo *undo)
+{
+    return peer_xdp ? own_switch(link, unfinished, false, &undo->finished) : own_restore(link, &undo->finished);
+}
+
+/* '*ret_undo' is NULL or of the same device. */
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo)
 {
     struct oxdp_offload_undo *undo;
     int err = oxdp_link_get(ifname, ret_link);
 
-    *ret_undo = NULL;
-    if (err) {
+    if (err || *ret_undo) {
         return err;
     }
     undo = calloc(1, sizeof *undo);
@@ -135,28 +155,15 @@ void oxdp_offloads_restore(struct oxdp_offload_undo *undo)
     free(undo);
 }
 
-/* Finishes what is sent to a program on the other end. */
-static int finish(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+/* Switches features of the device with socket 'fd', and notes in 'changed' those that were otherwise. */
+static int switch_more(int fd, const char *ifname, const char *const names[], bool on, struct oxdp_features *changed)
 {
-    struct oxdp_features changed = { { 0 } };
-    int err = own_switch(link, unfinished, false, &changed);
+    struct oxdp_features now = { { 0 } };
+    int err = oxdp_ethtool_features_switch(fd, ifname, names, on, &now);
 
-    for (size_t i = 0; i < sizeof changed.bits / sizeof changed.bits[0]; i++) {
-        undo->finished.bits[i] |= changed.bits[i];
+    for (size_t i = 0; i < sizeof now.bits / sizeof now.bits[0]; i++) {
+        changed->bits[i] |= now.bits[i];
     }
-    return err;
-}
-
-/* Takes that back. */
-static int unfinish(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
-{
-    int fd = own_socket();
-    int err = fd < 0 ? fd : oxdp_ethtool_features_restore(fd, link->name, &undo->finished, false);
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    undo->finished = (struct oxdp_features) { { 0 } };
     return err;
 }
 
@@ -164,7 +171,7 @@ static int unfinish(const struct oxdp_link *link, struct oxdp_offload_undo *undo
 static int own_switch(const struct oxdp_link *link, const char *const names[], bool on, struct oxdp_features *changed)
 {
     int fd = own_socket();
-    int err = fd < 0 ? fd : oxdp_ethtool_features_switch(fd, link->name, names, on, changed);
+    int err = fd < 0 ? fd : switch_more(fd, link->name, names, on, changed);
 
     if (fd >= 0) {
         close(fd);
@@ -172,7 +179,21 @@ static int own_switch(const struct oxdp_link *link, const char *const names[], b
     return err == -EOPNOTSUPP ? 0 : err;
 }
 
-static int peer_off(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo)
+/* Turns on again what was turned off. */
+static int own_restore(const struct oxdp_link *link, struct oxdp_features *changed)
+{
+    int fd = own_socket();
+    int err = fd < 0 ? fd : oxdp_ethtool_features_restore(fd, link->name, changed, false);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    *changed = (struct oxdp_features) { { 0 } };
+    return err;
+}
+
+/* Turns 'names' off at the other end, and on what lets it take redirected frames. */
+static int peer_switch(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo)
 {
     char name[IF_NAMESIZE];
     int fd, err;
@@ -185,10 +206,29 @@ static int peer_off(const struct oxdp_link *link, const char *const names[], str
         return fd;
     }
     undo->peer_ifindex = link->peer_ifindex;
-    err = oxdp_ethtool_features_switch(fd, name, names, false, &undo->peer);
+    err = switch_more(fd, name, names, false, &undo->peer);
     if (!err) {
-        err = oxdp_ethtool_features_switch(fd, name, polling, true, &undo->peer_on);
+        err = switch_more(fd, name, polling, true, &undo->peer_on);
     }
+    close(fd);
+    return err;
+}
+
+/* Turns on again what was turned off there; it goes on taking redirected frames. */
+static int peer_restore(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
+{
+    char name[IF_NAMESIZE];
+    int err, fd;
+
+    if (!undo->peer_ifindex || link->peer_ifindex != undo->peer_ifindex) {
+        return 0;
+    }
+    fd = oxdp_peer_open(link, name);
+    if (fd < 0) {
+        return fd;
+    }
+    err = oxdp_ethtool_features_restore(fd, name, &undo->peer, false);
+    undo->peer = (struct oxdp_features) { { 0 } };
     close(fd);
     return err;
 }

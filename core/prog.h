@@ -52,6 +52,15 @@ const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
                       const int sock_fds[], uint32_t n_queues, char **ret_error);
 
+/* Attaches the XDP program also to 'ifindex', which has tcx (oxdp_tcx_attach()): it leaves to that what is for it, until
+ * oxdp_tcx_leave().  Arguments and results as those of oxdp_progs_attach(); on failure nothing has changed. */
+int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
+                             uint32_t n_queues, char **ret_error);
+
+/* Takes XDP from 'ifindex', which also has tcx (oxdp_tcx_attach_behind()) and keeps that.  No frame goes to its sockets
+ * any more when this returns. */
+void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex);
+
 /* Devices that still run the program of a process before, over its tables, keep it when they are attached,
  * until this: then they run the program of 'progs', each from one frame to the next, and what else the process
  * before left is removed.  From then on programs are exchanged when they are attached.  Returns how many

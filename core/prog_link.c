@@ -18,7 +18,6 @@
 
 static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at);
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at);
-static int exchange(struct oxdp_progs *progs, struct oxdp_attachment *at);
 static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 static bool is_attached(int link_fd, int ifindex, bool native);
 
@@ -48,7 +47,7 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
         struct oxdp_attachment *at = &progs->attachments[i];
 
         if (at->old_program || at->old_tcx) {
-            int err = at->old_program ? exchange(progs, at) : 0;
+            int err = at->old_program ? oxdp_link_exchange(progs, at) : 0;
 
             err = err || !at->old_tcx ? err : oxdp_tcx_take_over(progs, at);
             at->error = err;
@@ -78,7 +77,7 @@ static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
     }
     at->link_fd = fd;
     at->old_program = true;
-    return progs->taken_over ? exchange(progs, at) : 0;
+    return progs->taken_over ? oxdp_link_exchange(progs, at) : 0;
 }
 
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
@@ -99,8 +98,7 @@ static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
     return 0;
 }
 
-/* Exchanges the program of an inherited link, from one frame to the next; a link that refuses that is replaced. */
-static int exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
+int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     at->old_program = false;
     if (!bpf_link_update(at->link_fd, prog_of(progs, at), NULL)) {

@@ -13,8 +13,13 @@
 
 #include "bpf/xdp.skel.h"
 #include "core/device.h"
+#include "core/grace.h"
+#include "core/tcx.h"
 
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack);
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
+static int take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[], uint32_t n_queues);
+static void give_sockets_back(struct oxdp_progs *progs, struct bpf_port *port);
 static int attach_error(int ifindex, bool native, int err, char **ret_error);
 
 static const char *const mode_names[] = {
@@ -38,15 +43,72 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
     if (err) {
         return err;
     }
-    at->native = native;
-    oxdp_special_begin_attach(progs, local_stack);
-    err = oxdp_link_attach(progs, at);
-    oxdp_special_end_attach(progs);
+    err = attach(progs, at, native, local_stack);
     if (err) {
         err = attach_error(ifindex, native, err, ret_error);
         oxdp_attachment_free(progs, at);
     }
     return err;
+}
+
+int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
+                             uint32_t n_queues, char **ret_error)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct bpf_port before;
+    int err;
+
+    if (!at) {
+        return oxdp_fail(-ENODEV, ret_error, "the device is no port");
+    }
+    before = at->port;
+    err = take_sockets(progs, &at->port, sock_fds, n_queues);
+    at->port.local_stack = local_stack;
+    at->port.continues = 1;
+    err = err ? err : oxdp_attachment_write(progs, at);
+    err = err ? err : attach(progs, at, native, local_stack);
+    if (err) {
+        err = attach_error(ifindex, native, err, ret_error);
+        give_sockets_back(progs, &at->port);
+        at->port = before;
+        oxdp_attachment_write(progs, at);
+    }
+    return err;
+}
+
+/* The program that only lets packets pass (core/tcx.c) makes room for ours. */
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack)
+{
+    int err;
+
+    oxdp_special_begin_attach(progs, local_stack);
+    if (at->passes && at->link_fd >= 0) {
+        at->passes = false;
+        err = oxdp_link_exchange(progs, at);
+    } else {
+        at->passes = false;
+        at->native = native;
+        err = oxdp_link_attach(progs, at);
+    }
+    oxdp_special_end_attach(progs);
+    return err;
+}
+
+void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+
+    if (at) {
+        oxdp_special_begin_attach(progs, false);
+        oxdp_link_detach(progs, "link", at->link_fd, ifindex);
+        at->link_fd = -1;
+        oxdp_special_end_attach(progs);
+        oxdp_grace(NULL);               /* Frames that the program has are still to find their socket. */
+        give_sockets_back(progs, &at->port);
+        at->port.local_stack = 0;
+        at->port.continues = 0;
+        oxdp_attachment_write(progs, at);
+    }
 }
 
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
@@ -55,10 +117,7 @@ void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
 
     if (at) {
         oxdp_link_detach(progs, "link", at->link_fd, ifindex);
-        oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
-        if (at->clsact) {
-            oxdp_tcx_detach_filter(progs, at);
-        }
+        oxdp_tcx_leave(progs, ifindex);
         oxdp_attachment_free(progs, at);
     }
 }
@@ -198,25 +257,37 @@ static int reserve_sockets(struct oxdp_progs *progs, uint32_t n, uint32_t *ret_f
     return -ENOSPC;
 }
 
+static int take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[], uint32_t n_queues)
+{
+    int err = n_queues ? reserve_sockets(progs, n_queues, &port->first_socket) : 0;
+
+    port->n_queues = err ? 0 : n_queues;
+    for (uint32_t q = 0; !err && q < n_queues; q++) {
+        uint32_t i = port->first_socket + q;
+
+        err = bpf_map_update_elem(bpf_map__fd(progs->maps->maps.sockets), &i, &sock_fds[q], BPF_ANY);
+    }
+    return err;
+}
+
+static void give_sockets_back(struct oxdp_progs *progs, struct bpf_port *port)
+{
+    for (uint32_t i = port->first_socket; i < port->first_socket + port->n_queues; i++) {
+        bpf_map_delete_elem(bpf_map__fd(progs->maps->maps.sockets), &i);
+        progs->socket_used[i] = false;
+    }
+    port->n_queues = 0;
+}
+
 /* The port itself is written last: from then on the program uses the rest. */
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[])
 {
-    const struct xdp_bpf *skel = progs->maps;
     struct bpf_port *port = &at->port;
     uint32_t direct = port->ifindex & (progs->n_direct - 1);
-    int err = port->n_queues ? reserve_sockets(progs, port->n_queues, &port->first_socket) : 0;
+    int err = take_sockets(progs, port, sock_fds, port->n_queues);
 
-    if (err) {
-        port->n_queues = 0;
-        return err;
-    }
-    oxdp_counters_take_slot(progs, port->counter_slot);
-    for (uint32_t q = 0; !err && q < port->n_queues; q++) {
-        uint32_t i = port->first_socket + q;
-
-        err = bpf_map_update_elem(bpf_map__fd(skel->maps.sockets), &i, &sock_fds[q], BPF_ANY);
-    }
     if (!err) {
+        oxdp_counters_take_slot(progs, port->counter_slot);
         at->overflow = progs->direct[direct];
         err = oxdp_attachment_write(progs, at);
         if (!at->overflow) {
@@ -254,10 +325,7 @@ void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)
         __atomic_store_n(&oxdp_memory_ports(&progs->memory)[direct].ifindex, 0, __ATOMIC_RELEASE);
         progs->direct[direct] = 0;
     }
-    for (uint32_t i = port->first_socket; i < port->first_socket + port->n_queues; i++) {
-        bpf_map_delete_elem(bpf_map__fd(skel->maps.sockets), &i);
-        progs->socket_used[i] = false;
-    }
+    give_sockets_back(progs, &at->port);
     memset(at, 0, sizeof *at);
 }
 

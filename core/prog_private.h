@@ -157,6 +157,10 @@ const char *oxdp_libbpf_heard(void);
  * or a negative errno. */
 int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
+/* Gives the XDP link of 'at' the program that it is to have, from one frame to the next; a link that refuses that is
+ * replaced.  0 or a negative errno. */
+int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
 /* Detaches what is pinned as 'hook'-ifindex and open as 'fd'.  Nothing if that is negative. */
 void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
 
@@ -181,9 +185,8 @@ void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 /* Tells the programs of a change to 'at->port'.  0 or a negative errno. */
 int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 
-/* Takes away the filter of 'at'; puts our program into the place of that of the process before (0 or a negative
- * errno); the program that lets packets pass to tcx (core/tcx.c). */
-void oxdp_tcx_detach_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at);
+/* Puts our program into the place of that of the process before (0 or a negative errno); the program that lets packets
+ * pass to tcx (core/tcx.c). */
 int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at);
 int oxdp_tcx_pass_prog(const struct oxdp_progs *progs);
 

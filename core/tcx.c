@@ -363,13 +363,26 @@ int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_err
     return err ? attach_failed(err, ret_error) : 0;
 }
 
-void oxdp_tcx_detach_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at)
+void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
 {
-    char name[32];
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
 
-    snprintf(name, sizeof name, "filter-%d", at->ifindex);
-    oxdp_pins_remove(progs->pins, name);
-    oxdp_clsact_detach(at->ifindex);
+    if (!at) {
+        return;
+    }
+    oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
+    at->tcx_fd = -1;
+    if (at->clsact) {
+        char name[32];
+
+        snprintf(name, sizeof name, "filter-%d", ifindex);
+        oxdp_pins_remove(progs->pins, name);
+        oxdp_clsact_detach(ifindex);
+        at->clsact = false;
+    }
+    at->old_tcx = false;
+    at->port.continues = 0;
+    oxdp_attachment_write(progs, at);
 }
 
 /* A pair of these names that a dead process left is ours. */

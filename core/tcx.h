@@ -37,6 +37,9 @@ int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp);
 /* Attaches the program also to 'ifindex', which has XDP (oxdp_progs_attach()): it gets what XDP leaves to it. */
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error);
 
+/* Takes tcx from 'ifindex'.  If it also has XDP (oxdp_progs_attach_before()), it keeps that. */
+void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex);
+
 /* Whether what that attached to 'ifindex' is still there: a device that was in another network namespace for a moment has
  * lost its filters (before Linux 6.6), one that was made anew under the old number everything. */
 bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex);

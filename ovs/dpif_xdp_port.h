@@ -5,11 +5,21 @@
 
 #include "dpif_xdp_private.h"
 
+struct dpif_xdp_netdev_config;
+
 /* dpif_xdp_port_open.c: everything that lasts while the port has a device.
  * Opening returns 0 or a positive errno, having said why. */
 int dpif_xdp_port_open(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 void dpif_xdp_port_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* dpif_xdp_port_open.c: gives 'port', whose 'device' is as it is now, its AF_XDP
+ * sockets and its program, before tcx if it is open there.  On failure
+ * 'port->rxqs' may be left, without queues. */
+int dpif_xdp_port_open_xdp(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                           enum oxdp_mode wanted, const char **mode_text,
+                           char **errorp)
     OVS_REQUIRES(dp->port_mutex);
 
 /* dpif_xdp_port_open.c: options:xdp-obj changed.  The port's program is
@@ -19,7 +29,13 @@ void dpif_xdp_port_follow_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
 void dpif_xdp_port_forget_obj(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
-/* dpif_xdp_port_open.c: a program came to the other end of the veth that
+/* dpif_xdp_port_hook.c: where programs are to take the packets of 'port'. */
+enum dpif_xdp_hook dpif_xdp_port_choose_hook(
+    const struct dpif_xdp_dp *, const struct dpif_xdp_port *,
+    const struct dpif_xdp_netdev_config *)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* dpif_xdp_port_hook.c: a program came to the other end of the veth that
  * 'port' is, or went.  Returns whether 'port' stays open: if not, then it is to
  * be opened anew. */
 bool dpif_xdp_port_follow_peer(struct dpif_xdp_dp *, struct dpif_xdp_port *)
@@ -44,11 +60,21 @@ void dpif_xdp_sender_wait(const struct dpif_xdp_port *);
 void dpif_xdp_sender_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
+/* The same: from the first to the second 'port' has no AF_XDP socket of that
+ * kind, and gets none. */
+void dpif_xdp_sender_stop(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex) OVS_ACQUIRES(dp->sender_mutex);
+void dpif_xdp_sender_may_start(struct dpif_xdp_dp *)
+    OVS_RELEASES(dp->sender_mutex);
+
 /* dpif_xdp_port_tcx.c: opens 'port' with tcx; adds tcx to 'port', open with
- * XDP, or closes it again; tells programs there where the
+ * XDP, and the same, closing it if that fails; tells programs there where the
  * packets for 'port' go, or that they cannot send there any more. */
 int dpif_xdp_port_open_tcx(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                            char **errorp)
+    OVS_REQUIRES(dp->port_mutex);
+int dpif_xdp_port_add_tcx(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                          char **errorp)
     OVS_REQUIRES(dp->port_mutex);
 int dpif_xdp_port_continue_at_tcx(struct dpif_xdp_dp *,
                                   struct dpif_xdp_port *, char **errorp)

@@ -160,24 +160,30 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (error) {
         return error;
     }
-    error = -oxdp_progs_attach(dp->progs, port->device.ifindex,
-                               mode != OXDP_MODE_GENERIC,
-                               port->device.local_stack,
-                               odp_to_u32(port->port_no), fds, n_queues,
-                               errorp);
+    error = -(port->open
+              ? oxdp_progs_attach_before(dp->progs, port->device.ifindex,
+                                         mode != OXDP_MODE_GENERIC,
+                                         port->device.local_stack,
+                                         fds, n_queues, errorp)
+              : oxdp_progs_attach(dp->progs, port->device.ifindex,
+                                  mode != OXDP_MODE_GENERIC,
+                                  port->device.local_stack,
+                                  odp_to_u32(port->port_no), fds, n_queues,
+                                  errorp));
     if (error) {
         dpif_xdp_port_close_sockets(port, n_queues);
     } else {
+        ovs_rwlock_wrlock(&port->tx_rwlock);
         port->n_rxqs = n_queues;
+        ovs_rwlock_unlock(&port->tx_rwlock);
     }
     return error;
 }
 
-/* Opens 'port' with XDP, in the first mode that works of those that it may
- * use. */
+/* Opens 'port' in the first mode that works of those that it may use. */
 static int
-open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-         enum oxdp_mode wanted, enum oxdp_mode *modep, char **errorp)
+open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+           enum oxdp_mode wanted, enum oxdp_mode *modep, char **errorp)
     OVS_REQUIRES(dp->port_mutex)
 {
     const char *name = netdev_get_name(port->dev);
@@ -271,24 +277,21 @@ dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 }
 
-/* Packets that sockets of this machine make should stay whole: they come
- * through a veth.  But a container that runs an XDP program of its own means
- * frames, not sockets.  Whoever asks for a mode or a program of XDP wants XDP.
- * Internal ports have no options: the host wants its offloads. */
-static enum dpif_xdp_hook
-choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
-            const struct dpif_xdp_netdev_config *config)
-    OVS_REQUIRES(dp->port_mutex)
+int
+dpif_xdp_port_open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                       enum oxdp_mode wanted, const char **mode_text,
+                       char **errorp)
 {
-    enum dpif_xdp_hook hook = (config->hook == DPIF_XDP_HOOK_AUTO
-                               ? dp->hook : config->hook);
+    char *obj = wanted_obj(dp, port);
+    int error = use_obj(dp, port, obj, errorp);
+    enum oxdp_mode mode;
 
-    return (dpif_xdp_internal_is(port->netdev) ? DPIF_XDP_HOOK_TCX
-            : hook != DPIF_XDP_HOOK_AUTO ? hook
-            : config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
-              && !strcmp(port->device.driver, "veth")
-              && !port->device.peer_xdp
-            ? DPIF_XDP_HOOK_TCX : DPIF_XDP_HOOK_XDP);
+    error = error ? error : open_modes(dp, port, wanted, &mode, errorp);
+    if (!error) {
+        *mode_text = oxdp_mode_to_string(mode);
+    }
+    free(obj);
+    return error;
 }
 
 static int
@@ -321,21 +324,16 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                          ovs_strerror(error));
         goto out;
     }
-    hook = choose_hook(dp, port, &config);
+    hook = dpif_xdp_port_choose_hook(dp, port, &config);
     if (hook == DPIF_XDP_HOOK_TCX) {
         dpif_xdp_port_forget_obj(dp, port);
         error = dpif_xdp_port_open_tcx(dp, port, &text);
     } else {
-        enum oxdp_mode mode;
-        char *obj = wanted_obj(dp, port);
-
-        error = use_obj(dp, port, obj, &text);
-        error = error ? error : open_xdp(dp, port, config.mode, &mode, &text);
+        error = dpif_xdp_port_open_xdp(dp, port, config.mode, &mode_text,
+                                       &text);
         if (!error && hook == DPIF_XDP_HOOK_BOTH) {
             error = dpif_xdp_port_continue_at_tcx(dp, port, &text);
         }
-        mode_text = error ? "none" : oxdp_mode_to_string(mode);
-        free(obj);
     }
     if (!error) {
         if (dp->taken_over) {
@@ -357,7 +355,8 @@ out:
     if (error && dp->progs) {
         dpif_xdp_port_forget_obj(dp, port);
     }
-    changed = dpif_xdp_netdev_set_status(port->dev, mode_text,
+    changed = dpif_xdp_netdev_set_status(port->dev,
+                                         error ? "none" : mode_text,
                                          dpif_xdp_hook_to_string(hook),
                                          port->obj, text);
     if (error) {
@@ -397,32 +396,6 @@ warn_of_filters(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 }
 
-bool
-dpif_xdp_port_follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    const char *name = netdev_get_name(port->dev);
-    bool peer_xdp = oxdp_device_peer_has_xdp(name);
-    struct dpif_xdp_netdev_config config;
-    int hook;
-
-    if (peer_xdp == port->device.peer_xdp) {
-        return true;
-    }
-    port->device.peer_xdp = peer_xdp;
-    dpif_xdp_netdev_get_config(port->dev, &config);
-    atomic_read(&port->hook, &hook);
-    if ((int) choose_hook(dp, port, &config) != hook
-        || (hook == DPIF_XDP_HOOK_TCX
-            && oxdp_tcx_set_from_xdp(dp->progs, port->device.ifindex,
-                                     peer_xdp))) {
-        return false;
-    }
-    oxdp_offloads_follow_peer(name, peer_xdp, &port->offloads);
-    VLOG_INFO("%s: an XDP program %s the other end", name,
-              peer_xdp ? "came to" : "went from");
-    return true;
-}
-
 void
 dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -435,7 +408,7 @@ dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     dpif_xdp_netdev_get_config(port->dev, &config);
     port->obj_seq = config.obj_seq;
     atomic_read(&port->hook, &hook);
-    wanted = choose_hook(dp, port, &config);
+    wanted = dpif_xdp_port_choose_hook(dp, port, &config);
     if ((int) wanted != hook) {
         port->config_seq = UINT64_MAX;          /* Opens it anew. */
     }

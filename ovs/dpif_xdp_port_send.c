@@ -284,6 +284,19 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     oxdp_sock_close_later(sock);
 }
 
+void
+dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    ovs_mutex_lock(&dp->sender_mutex);
+    close_sock(dp, port);
+}
+
+void
+dpif_xdp_sender_may_start(struct dpif_xdp_dp *dp)
+{
+    ovs_mutex_unlock(&dp->sender_mutex);
+}
+
 /* At the end of 'port', which is not open any more. */
 void
 dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)

@@ -42,15 +42,22 @@ prepare(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
 }
 
 int
-dpif_xdp_port_continue_at_tcx(struct dpif_xdp_dp *dp,
-                              struct dpif_xdp_port *port, char **errorp)
+dpif_xdp_port_add_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                      char **errorp)
 {
     int error = prepare(dp, port, errorp);
 
-    if (!error) {
-        error = -oxdp_tcx_attach_behind(dp->progs, port->device.ifindex,
-                                        errorp);
-    }
+    return (error ? error
+            : -oxdp_tcx_attach_behind(dp->progs, port->device.ifindex,
+                                      errorp));
+}
+
+int
+dpif_xdp_port_continue_at_tcx(struct dpif_xdp_dp *dp,
+                              struct dpif_xdp_port *port, char **errorp)
+{
+    int error = dpif_xdp_port_add_tcx(dp, port, errorp);
+
     if (error) {
         oxdp_progs_detach(dp->progs, port->device.ifindex);
         dpif_xdp_port_close_sockets(port, port->n_rxqs);

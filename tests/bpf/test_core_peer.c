@@ -260,7 +260,7 @@ static void test_complete_sctp(void **state)
 
     /* The same INIT again, with the checksum that the kernel computes. */
     uint8_t unfinished[OXDP_FRAME_SIZE];
-    struct oxdp_offload_undo *undo;
+    struct oxdp_offload_undo *undo = NULL;
 
     memcpy(unfinished, w->frame, w->len);
     assert_true(oxdp_checksum_complete(w->frame, w->len));
@@ -283,7 +283,7 @@ static void test_vlan(void **state)
 {
     struct world *w = *state;
     char command[256];
-    struct oxdp_offload_undo *undo;
+    struct oxdp_offload_undo *undo = NULL;
 
     snprintf(command, sizeof command, IN_NS "ip link add link q0 name q0.5 type vlan id 5 2>/dev/null",
              w->ns);
@@ -311,7 +311,7 @@ static bool arrives_finished(struct world *w)
 
 static void assert_off_and_on_again(struct world *w)
 {
-    struct oxdp_offload_undo *undo;
+    struct oxdp_offload_undo *undo = NULL;
 
     assert_false(arrives_finished(w));
     assert_int_equal(oxdp_offloads_off("p0", &undo), 0);
@@ -374,13 +374,14 @@ static void test_peer_here(void **state)
 static void test_peer_errors(void **state)
 {
     struct world *w = *state;
-    struct oxdp_offload_undo *undo = (void *) 1;
+    struct oxdp_offload_undo *undo = NULL;
 
     assert_int_equal(oxdp_offloads_off("nothere", &undo), -ENODEV);
     assert_null(undo);
     oxdp_offloads_restore(NULL);
     assert_int_equal(oxdp_offloads_off("lo", &undo), 0);
     oxdp_offloads_restore(undo);
+    undo = NULL;
 
     /* The container is gone, and with it the pair, when it is time to restore. */
     assert_int_equal(oxdp_offloads_off("p0", &undo), 0);

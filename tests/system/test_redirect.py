@@ -82,27 +82,40 @@ def test_program_at_the_other_end(network):
         traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
 
 
-@pytest.mark.parametrize("hook", ("xdp", "both", "tcx"))
+@pytest.mark.parametrize("hook", ("xdp", "both", "tcx", "auto"))
 def test_program_comes_and_goes_under_traffic(network, hook):
-    """The port stays open, and all that is sent to it meanwhile arrives; what the device finishes follows the program."""
-    network.switch.vsctl("set", "interface", "to-green", f"options:xdp-hook={hook}")
-    lab.wait_until(lambda: network.switch.status("to-green")["xdp-hook"] == hook, f"the port on {hook}")
+    """The port stays open, and all that is sent to it and from it meanwhile arrives; its hook, if it is auto, and what the
+    device finishes follow the program."""
+    without, with_program = ("tcx", "xdp") if hook == "auto" else (hook, hook)
+    network.switch.vsctl("set", "interface", "to-green", f"options:xdp-hook={hook}",
+                         "--", "set", "open_vswitch", ".", f"other_config:xdp-hook={hook}")
+    wait_for_hook(network, without)
     traffic.wait_for_ping(network.red, "10.0.0.2")
     xdp.pin_foreign_program("/sys/fs/bpf/green")
     features, before = offloads(network.host, "to-green"), closings(network)
-    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as to, \
+            traffic.Stream(network.green, network.blue, "10.0.0.3", port=5009) as back:
         for _ in range(5):
             program(network.green, "pinned", "/sys/fs/bpf/green")
             lab.wait_until(lambda: "tx-checksumming: off" in offloads(network.host, "to-green"), "finished checksums")
+            wait_for_hook(network, with_program)
             assert xdp.attached("to-green")     # Also at tcx: XDP_TX needs it.
-            stream.flowing()
+            to.flowing()
+            back.flowing()
             program(network.green, "off")
+            wait_for_hook(network, without)
             lab.wait_until(lambda: offloads(network.host, "to-green") == features, "offloads as they were")
-            assert bool(xdp.attached("to-green")) == (hook != "tcx")
-            stream.flowing()
-        lost = stream.lost()
-    assert (lost, closings(network)) == (0, before)
+            assert bool(xdp.attached("to-green")) == (without != "tcx")
+            to.flowing()
+            back.flowing()
+        lost = to.lost(), back.lost()
+    assert (lost, closings(network)) == ((0, 0), before)
     traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+    traffic.tcp(network.green, network.red, "10.0.0.1", size=1 << 20)
+
+
+def wait_for_hook(network, hook):
+    lab.wait_until(lambda: network.switch.status("to-green")["xdp-hook"] == hook, f"the port on {hook}")
 
 
 def test_gro_off_under_a_program(network):
