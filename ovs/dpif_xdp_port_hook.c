@@ -136,6 +136,23 @@ move_to_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **errorp)
     return 0;
 }
 
+/* What has changed about the device since 'port' was opened; but the hook is
+ * chosen for 'peer_xdp' as it was seen, and chosen again if that has changed by
+ * now: the kernel tells of it. */
+static int
+refresh_device(struct dpif_xdp_port *port)
+{
+    struct oxdp_device device;
+    int error = -oxdp_device_get(netdev_get_name(port->dev), &device);
+
+    if (error || device.ifindex != port->device.ifindex) {
+        return error ? error : ENODEV;
+    }
+    device.peer_xdp = port->device.peer_xdp;
+    port->device = device;
+    return 0;
+}
+
 /* Takes 'port' from tcx to XDP or back, as 'wanted'.  On failure it is to be
  * closed. */
 static int
@@ -146,7 +163,7 @@ change_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     const char *name = netdev_get_name(port->dev);
     const char *mode_text = "none";
     char *text = NULL;
-    int error = -oxdp_device_get(name, &port->device);
+    int error = refresh_device(port);
 
     error = (error ? error
              : wanted == DPIF_XDP_HOOK_XDP
