@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
+import shutil
 
 from bench.lib import ovs, world
 
@@ -19,7 +20,7 @@ class Peer(ovs.OvsPeer):
 
     def missing(self, settings):
         self.daemon = os.path.join(settings["build"], "ovs-vswitchd-xdp")
-        return super().missing(settings)
+        return super().missing(settings) or stale(settings["build"])
 
     def version(self):
         """With the commit, where it is built from a repository."""
@@ -37,3 +38,14 @@ class Peer(ovs.OvsPeer):
     def interface(self, port):
         hook = self.hook or ("auto" if self.sockets else "xdp")
         return [f"options:xdp-hook={hook}"]
+
+
+def stale(build):
+    """Why what is in a build tree is not what its sources are; None if it is, or if nobody can tell."""
+    if not (pathlib.Path(build) / "build.ninja").exists() or not shutil.which("ninja"):
+        return None
+    try:
+        is_new = "no work to do" in world.command("ninja", "-C", str(build), "-n")
+    except world.Failed as failure:
+        return str(failure)
+    return None if is_new else "it is older than its sources: run make"
