@@ -21,6 +21,5 @@ def run(w, peer, settings):
     w.give_host_addresses("br0", peer.offloads)
     if not peer.offloads:
         world.command("ethtool", "-K", "sw0", "gro", "off")
-    seconds = max(2, settings["seconds"])
-    return {"in": iperf.tcp(w, peer, seconds, server=None)["rate"],
-            "out": iperf.tcp(w, peer, seconds, server=None, back=True)["rate"]}
+    return {"in": iperf.tcp(w, peer, settings, server=None)["rate"],
+            "out": iperf.tcp(w, peer, settings, server=None, back=True)["rate"]}

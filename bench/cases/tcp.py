@@ -19,8 +19,7 @@ ROWS = {
 
 def run(w, peer, settings):
     make_path(w, peer, RULE)
-    seconds = max(2, settings["seconds"])
-    return iperf.tcp(w, peer, seconds) | {"rate-8": iperf.tcp(w, peer, seconds, streams=8)["rate"]}
+    return iperf.tcp(w, peer, settings) | {"rate-8": iperf.tcp(w, peer, settings, streams=8)["rate"]}
 
 
 def make_path(w, peer, rule):

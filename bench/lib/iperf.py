@@ -12,10 +12,22 @@ WARM_UP = 2             # Seconds before that: slow start, and what a switch doe
 # is what it happened to believe, half or twice as much from one time to the next, with a switch or without.
 CONGESTION = "cubic"
 
+TRIES = 4               # Of one run, if the hypervisor takes too much meanwhile.
 
-def tcp(w, peer, seconds, streams=1, server="sink", back=False):
+
+def tcp(w, peer, settings, streams=1, server="sink", back=False):
     """Goodput in bits per second, of all streams, and retransmitted segments per second.  'server': the namespace of
-    the other end; None: the switch's own.  'back': from there to gen."""
+    the other end; None: the switch's own.  'back': from there to gen.  Of several runs the least disturbed counts."""
+    tries = []
+    while len(tries) < TRIES and (not tries or tries[-1][0] > settings["stolen"]):
+        theft = cpu.Theft()
+        rows = _once(w, peer, max(2, settings["seconds"]), streams, server, back)
+        tries.append((round(theft.share(), 4), rows))
+    stolen, rows = min(tries, key=lambda one: one[0])
+    return {name: row | {"stolen": stolen} for name, row in rows.items()}
+
+
+def _once(w, peer, seconds, streams, server, back):
     listening = w.start("iperf3", "--server", "--one-off", "--forceflush", "--bind", world.SINK_IP, namespace=server)
     while "listening" not in listening.stdout.readline():
         if listening.poll() is not None:

@@ -5,14 +5,15 @@ import json
 import pathlib
 import socket
 import sys
+import types
 
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP))
 
-from bench.lib import (attack, compare, draw, emulated, field, html, kept, markdown, profiles, progress, story,  # noqa: E402
-                       summary, targets, worker)
+from bench.lib import (attack, compare, draw, emulated, field, html, iperf, kept, markdown, profiles,  # noqa: E402
+                       progress, story, summary, targets, worker)
 
 RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
          "bridge": [1.2e6, 1.2e6, 1.3e6]}
@@ -95,6 +96,27 @@ def test_disturbed_measurements(monkeypatch, shares, wanted):
     monkeypatch.setattr(worker, "measure_apart", lambda *_: made.append({"rows": {}, "number": len(made)}) or made[-1])
     answer, stolen = worker.measure_undisturbed("forward", "ours", {"stolen": 0.05})
     assert stolen == wanted == shares[answer["number"]]
+
+
+@pytest.mark.parametrize("own, wanted", [([0.01, 0.03], 0.03), ([0.01, 0.5], 0.5)])
+def test_rows_that_say_what_was_stolen(monkeypatch, own, wanted):
+    """What was stolen before and after they were measured does not matter."""
+    made = []
+    rows = {str(i): {"value": 1, "stolen": share} for i, share in enumerate(own)}
+    monkeypatch.setattr(worker.cpu, "Theft", lambda: types.SimpleNamespace(share=lambda: 0.4))
+    monkeypatch.setattr(worker, "measure_apart", lambda *_: made.append(1) or {"rows": rows})
+    assert worker.measure_undisturbed("host", "ours", {"stolen": 0.05})[1] == wanted
+    assert len(made) == (1 if wanted < 0.05 else worker.TRIES)
+
+
+@pytest.mark.parametrize("shares, runs, wanted", [([0.04], 1, 0.04), ([0.5, 0.0], 2, 0.0),
+                                                  ([0.5, 0.3, 0.2, 0.4], 4, 0.2)])
+def test_disturbed_tcp(monkeypatch, shares, runs, wanted):
+    made = []
+    monkeypatch.setattr(iperf.cpu, "Theft", lambda: types.SimpleNamespace(share=lambda: shares[len(made) - 1]))
+    monkeypatch.setattr(iperf, "_once", lambda *_: made.append(1) or {"rate": {"value": len(made)}})
+    rows = iperf.tcp(None, None, {"stolen": 0.05, "seconds": 1})
+    assert rows == {"rate": {"value": shares.index(wanted) + 1, "stolen": wanted}} and len(made) == runs
 
 
 def test_what_was_stolen_is_shown(results):
