@@ -55,7 +55,9 @@ def measure_undisturbed(case, peer, settings):
         theft = cpu.Theft()
         answer = measure_apart(case, peer, settings)
         own = [row["stolen"] for row in answer.get("rows", {}).values() if "stolen" in row]
-        tries.append((answer, max(own, default=round(theft.share(), 4))))
+        if own:
+            return answer, max(own)
+        tries.append((answer, round(theft.share(), 4)))
     return min(tries, key=lambda one: ("failed" in one[0], one[1]))
 
 
