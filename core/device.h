@@ -46,7 +46,7 @@ int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **undo);
 int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo);
 
 /* For a veth at tcx: turns on its GRO, without which frames that a program at the other end redirects into it would
- * vanish (packets of sockets pay nothing for that), and, if a program runs there, off what leaves packets for it
+ * vanish (packets of sockets pay hardly anything for that), and, if a program runs there, off what leaves packets for it
  * unfinished. */
 int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **undo);
 
