@@ -35,6 +35,12 @@ enum dpif_xdp_hook dpif_xdp_port_choose_hook(
     const struct dpif_xdp_netdev_config *)
     OVS_REQUIRES(dp->port_mutex);
 
+/* dpif_xdp_port_hook.c: they are taken by that from now on, or by either of
+ * both: flows of packets from 'port' are put as it runs them. */
+void dpif_xdp_port_set_hook(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                            enum dpif_xdp_hook)
+    OVS_REQUIRES(dp->port_mutex);
+
 /* dpif_xdp_port_hook.c: a program came to the other end of the veth that
  * 'port' is, or went.  Returns whether 'port' stays open: if not, then it is to
  * be opened anew. */

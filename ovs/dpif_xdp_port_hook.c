@@ -41,11 +41,9 @@ dpif_xdp_port_choose_hook(const struct dpif_xdp_dp *dp,
             ? DPIF_XDP_HOOK_TCX : DPIF_XDP_HOOK_XDP);
 }
 
-/* Has the flows of packets from 'port' put as 'hook' runs them. */
-static void
-set_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-         enum dpif_xdp_hook hook)
-    OVS_REQUIRES(dp->port_mutex)
+void
+dpif_xdp_port_set_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                       enum dpif_xdp_hook hook)
 {
     atomic_store(&port->hook, (int) hook);
     ovs_mutex_lock(&dp->flow_mutex);
@@ -60,7 +58,7 @@ move_to_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 {
     int error;
 
-    set_hook(dp, port, DPIF_XDP_HOOK_BOTH);
+    dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_BOTH);
     oxdp_offloads_off(netdev_get_name(port->dev), &port->offloads);
     dpif_xdp_sender_stop(dp, port);
     error = dpif_xdp_port_open_xdp(dp, port, OXDP_MODE_BEST_EFFORT, mode_text,
@@ -71,7 +69,7 @@ move_to_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         return error;
     }
     dpif_xdp_threads_add_port(dp, port);
-    set_hook(dp, port, DPIF_XDP_HOOK_XDP);
+    dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_XDP);
     oxdp_tcx_leave(dp->progs, port->device.ifindex);
     if (!dp->n_xdp_ports++) {
         dpif_xdp_ports_follow_xdp(dp);
@@ -123,11 +121,11 @@ move_to_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **errorp)
     if (error) {
         return error;
     }
-    set_hook(dp, port, DPIF_XDP_HOOK_BOTH);
+    dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_BOTH);
     oxdp_offloads_serve(name, &port->offloads);
     oxdp_progs_leave_xdp(dp->progs, port->device.ifindex);
     oxdp_offloads_after_xdp(name, &port->offloads);
-    set_hook(dp, port, DPIF_XDP_HOOK_TCX);
+    dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_TCX);
     close_sockets(port);
     port->native = true;
     port->prepared = true;              /* XDP has been sending to it. */

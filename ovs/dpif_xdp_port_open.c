@@ -340,10 +340,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
             dpif_xdp_netdev_count_start(port->dev, dp->progs,
                                         &port->device);
         }
-        atomic_store(&port->hook, (int) hook);
-        ovs_mutex_lock(&dp->flow_mutex);
-        dpif_xdp_fastpath_hook_changed(dp, port->port_no);
-        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_port_set_hook(dp, port, hook);
         dpif_xdp_port_set_tcx_output(dp, port, true);
         dpif_xdp_port_follow_carrier(dp, port);
         if (hook != DPIF_XDP_HOOK_TCX && !dp->n_xdp_ports++) {
