@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What this object's program can do, for core/capability.h to read before load.  A trimmed program defines
+/* What this object's program can do, for core/programs/capability.h to read before load.  A trimmed program defines
  * DP_KEY_GROUPS_HERE and DP_OPS_HERE, bits of dp/capability.h, before it includes its seam. */
 #ifndef BPF_CAPABILITY_H
 #define BPF_CAPABILITY_H 1

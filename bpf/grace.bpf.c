@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Which CPUs may run one of our programs (core/grace.c): the first program asks from afar which are idle, the second runs in
+/* Which CPUs may run one of our programs (core/kernel/grace.c): the first program asks from afar which are idle, the second runs in
  * an interrupt that userspace sends to a CPU, and tells what that has interrupted. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

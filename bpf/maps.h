@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The contents of the maps that the programs and core/ share, which core/prog_maps.c makes.
+/* The contents of the maps that the programs and core/ share, which core/programs/maps.c makes.
  *
  * ports_overflow  HASH, ifindex to struct bpf_port, of devices whose entry in the table 'ports' (below) another has.
- *                 Written by core/prog_port.c before a program is attached and after it is detached, read by the
+ *                 Written by core/programs/attach.c before a program is attached and after it is detached, read by the
  *                 programs.  Sized for the datapath's ports: never full before the datapath is.
  * sockets         XSKMAP, socket number to AF_XDP socket.  The sockets of a port stand side by side, one
- *                 for each receive queue.  Written by core/prog_port.c; the kernel removes a socket that closes.
- * outputs         DEVMAP, datapath port number to device.  Written by core/prog_port.c for the ports that frames
+ *                 for each receive queue.  Written by core/programs/attach.c; the kernel removes a socket that closes.
+ * outputs         DEVMAP, datapath port number to device.  Written by core/programs/attach.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
  * groups          ARRAY_OF_MAPS, group to a DEVMAP_HASH of the devices that DP_FATE_GROUP sends to, in any order, with gaps.
- *                 Written by core/group.c.  Full: the engine runs the flow.
+ *                 Written by core/programs/group.c.  Full: the engine runs the flow.
  * skb_outputs     ARRAY of struct bpf_skb_output by datapath port number: where packets of the network stack go.
- *                 Written by core/tcx.c, a member after the other.
- * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/tcx.c.
+ *                 Written by core/programs/tcx.c, a member after the other.
+ * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/programs/tcx.c.
  *
  * Tables that programs find as those of dp/table.h (bpf/constant.h):
  *
@@ -20,7 +20,7 @@
  *                 another device took that entry first, in ports_overflow.  Written as that.
  * runs            struct bpf_run_room by CPU: what a program has in hand.
  * counters        struct bpf_counters by counter slot and CPU: those of a slot are side by side.  Written by the programs,
- *                 read and cleared by core/prog_counter.c.  Slot 0 counts for devices that are no port.
+ *                 read and cleared by core/programs/counter.c.  Slot 0 counts for devices that are no port.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1

@@ -8,7 +8,7 @@
 #include "bpf/run.h"
 #include "bpf/tables.h"
 
-/* core/prog_maps.c sets the sizes of all maps before load. */
+/* core/programs/maps.c sets the sizes of all maps before load. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 1);

@@ -152,7 +152,7 @@ DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes)
     bpf_csum_update(ctx, dp_csum_fold32(changes));
 }
 
-/* core/tcx.c sets the size before load. */
+/* core/programs/tcx.c sets the size before load. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);

@@ -8,7 +8,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* core/prog_maps.c sets the sizes before load. */
+/* core/programs/maps.c sets the sizes before load. */
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
     __uint(max_entries, 1);
@@ -23,7 +23,7 @@ struct {
     __type(value, __u32);
 } outputs SEC(".maps");
 
-/* A group's ports; core/group.c makes them. */
+/* A group's ports; core/programs/group.c makes them. */
 struct group {
     __uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
     __uint(max_entries, DP_MAX_GROUP);

@@ -2,7 +2,7 @@
 /* What the program (XDP or tcx) did with the frames of a port: one counter for each fate, so that nothing
  * disappears without a name; how it found their flows; and their bytes.
  *
- * Writer: bpf/.  Reader: core/prog_counter.c, which sums the processors.  The texts are shown to people.
+ * Writer: bpf/.  Reader: core/programs/counter.c, which sums the processors.  The texts are shown to people.
  */
 #ifndef DP_COUNTER_H
 #define DP_COUNTER_H 1

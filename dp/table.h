@@ -17,7 +17,7 @@
  * Publishing: an entry is written completely before the word that links to it; each link is one aligned 64-bit (or
  * 32-bit) store.  A reader that follows a stale link finds an entry that is dead (struct dp_flow 'mask' is 0) or that
  * does not match; it never finds one half written, because userspace waits until no reader runs before it
- * writes to an entry again (core/table.h).
+ * writes to an entry again (core/tables/table.h).
  *
  * Integers are in host byte order unless their type says otherwise.
  */

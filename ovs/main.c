@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dpif_xdp.h"
-#include "netdev_internal.h"
-#include "netdev_xdp.h"
+#include "ovs/provider/dpif_xdp.h"
+#include "ovs/netdev/netdev_internal.h"
+#include "ovs/netdev/netdev_xdp.h"
 
 int ovs_vswitchd_main(int argc, char *argv[]);
 

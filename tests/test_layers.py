@@ -80,14 +80,14 @@ def test_includes(path):
 
 
 @pytest.mark.parametrize("layer, line", [
-    ("dp", '#include "core/umem.h"'),
+    ("dp", '#include "core/xsk/umem.h"'),
     ("dp", "#include <stdio.h>"),
     ("dp", "#include <bpf/bpf_helpers.h>"),
     ("dp", '#  include "openvswitch/flow.h"'),
-    ("bpf", '#include "core/prog.h"'),
+    ("bpf", '#include "core/programs/progs.h"'),
     ("bpf", '#include "vmlinux.h"'),
     ("bpf", "#include <bpf/libbpf.h>"),
-    ("core", '#include "ovs/dpif_xdp.h"'),
+    ("core", '#include "ovs/provider/dpif_xdp.h"'),
     ("core", "#include <config.h>"),
     ("core", '#include "openvswitch/vlog.h"'),
     ("core", '#include "packets.h"'),
@@ -95,8 +95,8 @@ def test_includes(path):
     ("ovs", "#include <xdp/xsk.h>"),
     ("ovs", '#include "bpf/xdp.skel.h"'),
     ("ovs", '#include "tests/unit/fake.h"'),
-    ("tools", '#include "ovs/dpif_xdp.h"'),
-    ("bench", '#include "ovs/dpif_xdp.h"'),
+    ("tools", '#include "ovs/provider/dpif_xdp.h"'),
+    ("bench", '#include "ovs/provider/dpif_xdp.h"'),
     ("bench", '#include "netdev.h"'),
 ])
 def test_forbidden_include_is_seen(layer, line):
@@ -111,7 +111,7 @@ def test_forbidden_include_is_seen(layer, line):
     ("core", "#include <xdp/xsk.h>"),
     ("core", '#include "bpf/xdp.skel.h"'),
     ("core", "#include <sys/mman.h>"),
-    ("ovs", '#include "core/umem.h"'),
+    ("ovs", '#include "core/xsk/umem.h"'),
     ("ovs", "#include <config.h>"),
     ("ovs", '#include "openvswitch/vlog.h"'),
 ])

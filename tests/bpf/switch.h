@@ -20,10 +20,10 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "core/device.h"
-#include "core/prog.h"
-#include "core/sock.h"
-#include "core/umem.h"
+#include "core/kernel/device.h"
+#include "core/programs/progs.h"
+#include "core/xsk/sock.h"
+#include "core/xsk/umem.h"
 #include "tests/bpf/sandbox.h"
 
 #define N_FRAMES 1024u

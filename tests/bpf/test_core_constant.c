@@ -13,7 +13,7 @@
 
 #include <linux/bpf.h>
 
-#include "core/memory.h"
+#include "core/tables/memory.h"
 
 /* After the types of the maps. */
 #include "bpf/xdp.skel.h"

@@ -15,7 +15,7 @@
 #include <linux/bpf.h>
 #include <unistd.h>
 
-#include "core/grace.h"
+#include "core/kernel/grace.h"
 #include "tests/bpf/slow.skel.h"
 
 #define MIN_RUNS 5000           /* As long as it takes for both. */

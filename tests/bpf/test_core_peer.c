@@ -26,10 +26,10 @@
 #include <cmocka.h>
 
 #include "core/checksum.h"
-#include "core/device.h"
-#include "core/prog.h"
-#include "core/sock.h"
-#include "core/umem.h"
+#include "core/kernel/device.h"
+#include "core/programs/progs.h"
+#include "core/xsk/sock.h"
+#include "core/xsk/umem.h"
 #include "dp/record.h"
 #include "tests/bpf/sandbox.h"
 

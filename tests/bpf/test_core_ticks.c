@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/ticks.h"
+#include "core/kernel/ticks.h"
 
 static int64_t now_ms(void)
 {

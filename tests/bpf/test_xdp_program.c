@@ -16,7 +16,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "core/memory.h"
+#include "core/tables/memory.h"
 
 /* After the types of the maps. */
 #include "bpf/xdp.skel.h"

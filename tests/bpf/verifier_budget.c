@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "core/prog_private.h"
+#include "core/programs/progs_private.h"
 
 #define N_FLOWS 200000
 #define N_PORTS 8192

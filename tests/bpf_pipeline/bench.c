@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/need.h"
+#include "core/tables/need.h"
 #include "dp/op.h"
 #include "tests/bpf_pipeline/harness.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/prog_private.h"
+#include "core/programs/progs_private.h"
 
 struct dp_omit harness_omit;
 

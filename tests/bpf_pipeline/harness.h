@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "core/memory.h"
-#include "core/table.h"
+#include "core/tables/memory.h"
+#include "core/tables/table.h"
 #include "dp/omit.h"
 
 struct bpf_object;

@@ -25,7 +25,7 @@
 #include "odp-util.h"
 #include "openvswitch/match.h"
 #include "openvswitch/ofpbuf.h"
-#include "ovs/compile.h"
+#include "ovs/fastpath/compile.h"
 #include "tests/bpf_pipeline/harness.h"
 
 #define IN_PORT 7
@@ -48,7 +48,7 @@ static void fail(const char *what, const char *detail)
     exit(1);
 }
 
-/* A finished match, as ovs/dpif_xdp_flow.c makes it. */
+/* A finished match, as ovs/flows/flow_put.c makes it. */
 static void compile_flow(const char *key_text, const char *actions_text, struct dpif_xdp_compiled *ret)
 {
     static const struct dp_capability everything = {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/capability.h"
+#include "core/programs/capability.h"
 
 static const char *files[3];
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/grace.h"
+#include "core/kernel/grace.h"
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
 #include "tests/bpf_pipeline/harness.h"

@@ -15,7 +15,7 @@
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
 #include "openvswitch/ofpbuf.h"
-#include "ovs/compile.h"
+#include "ovs/fastpath/compile.h"
 #include "tests/bpf_pipeline/harness.h"
 #include "tests/parity/oracle.h"
 

@@ -8,7 +8,7 @@
  * words: log messages, titles of dumps, names of commands and counters.
  *
  * What the tests take for granted besides, the provider does when its class
- * is not the one of type "xdp" (dpif_xdp_port.c, dpif_xdp.c):
+ * is not the one of type "xdp" (ports/port.c, dpif_xdp.c):
  *
  *   - `internal` ports are opened as "dummy-internal";
  *   - a port's number is the first number in its name, plus 100 if the name
@@ -30,8 +30,8 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofp-print.h"
 #include "openvswitch/vlog.h"
-#include "ovs/dpif_xdp.h"
-#include "ovs/dpif_xdp_private.h"
+#include "ovs/provider/dpif_xdp.h"
+#include "ovs/datapath/datapath.h"
 #include "sset.h"
 #include "unixctl.h"
 #include "util.h"
@@ -83,7 +83,7 @@ __wrap_dpif_dummy_register(enum dummy_level level)
 }
 
 /* The tests set the level of, and look for messages of, "dpif_netdev" to see
- * flows come and go: the messages of dpif_xdp_flow.c have the same form. */
+ * flows come and go: the messages of flows/flow_put.c have the same form. */
 void
 __wrap_vlog_insert_module(struct ovs_list *node)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/need.h"
-#include "core/table.h"
+#include "core/tables/need.h"
+#include "core/tables/table.h"
 #include "dp-packet.h"
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
@@ -16,7 +16,7 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
 #include "openvswitch/ofpbuf.h"
-#include "ovs/compile.h"
+#include "ovs/fastpath/compile.h"
 #include "tests/parity/oracle.h"
 
 #define HEADROOM 64

@@ -7,7 +7,7 @@
 #include "dp-packet.h"
 #include "flow.h"
 #include "openvswitch/match.h"
-#include "ovs/compile.h"
+#include "ovs/fastpath/compile.h"
 #include "tests/parity/oracle.h"
 
 static void extract(const uint8_t *frame, size_t len, struct flow *flow)

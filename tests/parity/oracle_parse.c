@@ -9,7 +9,7 @@
 #include "dp/seam_native.h"
 #include "dp/parse.h"
 #include "flow.h"
-#include "ovs/compile.h"
+#include "ovs/fastpath/compile.h"
 #include "tests/parity/oracle.h"
 
 static uint16_t expected_has(const struct dp_packet *packet, const struct flow *flow, uint16_t has);

@@ -17,7 +17,7 @@
 #include "odp-util.h"
 #include "openvswitch/match.h"
 #include "openvswitch/ofpbuf.h"
-#include "ovs/compile.h"
+#include "ovs/fastpath/compile.h"
 #include "packets.h"
 #include "util.h"
 

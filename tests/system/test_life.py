@@ -119,7 +119,7 @@ def test_small_umem_under_a_flood(world, host):
 
         def free_frames():
             return int(switch.appctl("xdp/show").split(" frames of ")[1].split("bytes, ")[1].split()[0])
-        # Of the quarter that is not lent (core/sock.c), sockets without any frame may hold a few.
+        # Of the quarter that is not lent (core/xsk/sock.c), sockets without any frame may hold a few.
         lab.wait_until(lambda: free_frames() >= 256 // 8, "frames come back")
 
 

@@ -32,7 +32,7 @@ def objects(pid):
 
 
 def groups(pid):
-    """How many maps of the type DEVMAP_HASH (core/group.c) a process holds open."""
+    """How many maps of the type DEVMAP_HASH (core/programs/group.c) a process holds open."""
     return sum("map_type:\t25\n" in _text(info) for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
 
 
@@ -49,7 +49,7 @@ def exists(kind, number):
 
 
 def waits(kind, number):
-    """Whether an object is a program of core/grace.c, which a daemon that ever deleted a flow keeps until it ends."""
+    """Whether an object is a program of core/kernel/grace.c, which a daemon that ever deleted a flow keeps until it ends."""
     return kind == "prog" and '"type":"raw_tracepoint"' in lab.run("bpftool", "-j", "prog", "show", "id", str(number),
                                                                    check=False)
 

@@ -29,8 +29,8 @@
 #include "openvswitch/vlog.h"
 #include "ovs-rcu.h"
 #include "ovs-thread.h"
-#include "ovs/dpif_xdp.h"
-#include "ovs/netdev_xdp.h"
+#include "ovs/provider/dpif_xdp.h"
+#include "ovs/netdev/netdev_xdp.h"
 #include "smap.h"
 #include "util.h"
 

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ovs/lookup.h"
+#include "ovs/lookup/lookup.h"
 
 #define N_LOOKUPS (500 * 1000)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules and keys for the tests of ovs/lookup.h. */
+/* Rules and keys for the tests of ovs/lookup/lookup.h. */
 #ifndef TESTS_UNIT_LOOKUP_WORLD_H
 #define TESTS_UNIT_LOOKUP_WORLD_H 1
 
@@ -8,7 +8,7 @@
 #include "flow.h"
 #include "openvswitch/match.h"
 #include "ovs-rcu.h"
-#include "ovs/lookup_private.h"
+#include "ovs/lookup/lookup_private.h"
 #include "packets.h"
 #include "random.h"
 #include "util.h"

@@ -13,7 +13,7 @@
 
 #include "dpif.h"
 #include "openvswitch/dynamic-string.h"
-#include "ovs/bond.h"
+#include "ovs/state/bond.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
 #include "util.h"

@@ -12,14 +12,14 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "core/sock_private.h"
-#include "core/umem_private.h"
+#include "core/xsk/sock_private.h"
+#include "core/xsk/umem_private.h"
 
 #define N 1024u
 
 static int register_result;
 
-/* In the place of core/sock_open.c and core/sock_close.c. */
+/* In the place of core/xsk/sock_open.c and core/xsk/sock_close.c. */
 void oxdp_sock_wait_closed(const struct oxdp_umem *umem, int ifindex)
 {
 }

@@ -17,8 +17,8 @@
 #include "odp-netlink.h"
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
-#include "ovs/ct.h"
-#include "ovs/dpif_xdp_private.h"
+#include "ovs/state/ct.h"
+#include "ovs/datapath/datapath.h"
 #include "timeval.h"
 #include "util.h"
 
@@ -27,7 +27,7 @@
 
 static struct conntrack *conntrack;
 
-/* In the place of ovs/dpif_xdp.c. */
+/* In the place of ovs/provider/dpif_xdp.c. */
 struct conntrack *
 dpif_xdp_conntrack(const struct dpif *dpif OVS_UNUSED)
 {

@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "core/table.h"
+#include "core/tables/table.h"
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
 

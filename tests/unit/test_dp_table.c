@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared tables: what the writer (core/table.h) installs is what a reader (dp/lookup.h) finds. */
+/* The shared tables: what the writer (core/tables/table.h) installs is what a reader (dp/lookup.h) finds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buddy.h"
-#include "core/table.h"
+#include "core/tables/buddy.h"
+#include "core/tables/table.h"
 #include "dp/seam_native.h"
 #include "dp/lookup.h"
 

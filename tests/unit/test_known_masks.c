@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs/known_masks.h against lib/odp-util.c, which parses every mask. */
+/* ovs/lookup/known_masks.h against lib/odp-util.c, which parses every mask. */
 #include <config.h>
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
 #include "openvswitch/vlog.h"
-#include "ovs/known_masks.h"
+#include "ovs/lookup/known_masks.h"
 
 #define N 300
 #define N_MASKS 20

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs/lookup.h against a linear search. */
+/* ovs/lookup/lookup.h against a linear search. */
 #include <config.h>
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs/lookup.h: readers against a writer. */
+/* ovs/lookup/lookup.h: readers against a writer. */
 #include <config.h>
 
 #include <setjmp.h>

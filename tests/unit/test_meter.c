@@ -12,7 +12,7 @@
 
 #include "dp-packet.h"
 #include "openvswitch/ofp-meter.h"
-#include "ovs/meter.h"
+#include "ovs/state/meter.h"
 #include "ovs-thread.h"
 #include "timeval.h"
 #include "util.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs/ufids.h against an array. */
+/* ovs/lookup/ufids.h against an array. */
 #include <config.h>
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "ovs/dpif_xdp_private.h"
+#include "ovs/datapath/datapath.h"
 #include "random.h"
 
 #define N 3000

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/kernel/device.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/kernel/ethtool.h"
+#include "core/kernel/netdev_genl.h"
+#include "core/kernel/netlink.h"
+
+static uint32_t count_queues(const struct oxdp_link *link, const char *direction, uint32_t allocated);
+static bool is_local_stack(const char *kind, const char *driver);
+
+int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
+{
+    struct oxdp_device dev = { 0 };
+    struct oxdp_link link;
+    uint64_t features;
+    int err = oxdp_link_get(ifname, &link);
+
+    if (err) {
+        return err;
+    }
+    dev.ifindex = link.ifindex;
+    dev.mtu = link.mtu;
+    dev.peer_ifindex = strcmp(link.kind, "veth") ? 0 : link.peer_ifindex;
+    dev.peer_nsid = link.peer_nsid;
+
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    oxdp_ethtool_driver(fd, ifname, dev.driver);
+    if (oxdp_ethtool_queues(fd, ifname, &dev.n_rx_queues, &dev.n_tx_queues)) {
+        dev.n_rx_queues = count_queues(&link, "rx-", link.max_rx_queues);
+        dev.n_tx_queues = count_queues(&link, "tx-", link.max_tx_queues);
+    }
+    close(fd);
+    dev.peer_xdp = oxdp_device_peer_has_xdp(ifname);
+    dev.n_rx_queues = dev.n_rx_queues ? dev.n_rx_queues : 1;
+    dev.n_tx_queues = dev.n_tx_queues ? dev.n_tx_queues : 1;
+    dev.zerocopy = oxdp_netdev_features(dev.ifindex, &features) || features & OXDP_NETDEV_ZEROCOPY;
+    dev.local_stack = is_local_stack(link.kind, dev.driver);
+    *ret_dev = dev;
+    return 0;
+}
+
+/* The kernel lets a veth have segmentation offload unless its peer has a program, which may be in a namespace that nobody
+ * can enter (drivers/net/veth.c, veth_xdp_set). */
+bool oxdp_device_peer_has_xdp(const char *ifname)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is_veth = false, available = true;
+    char driver[32];
+
+    if (fd >= 0) {
+        is_veth = !oxdp_ethtool_driver(fd, ifname, driver) && !strcmp(driver, "veth")
+            && !oxdp_ethtool_feature_available(fd, ifname, "tx-tcp-segmentation", &available);
+        close(fd);
+    }
+    return is_veth && !available;
+}
+
+/* Queues in use of a driver that does not say: sysfs shows them if it is mounted for this network
+ * namespace. */
+static uint32_t count_queues(const struct oxdp_link *link, const char *direction, uint32_t allocated)
+{
+    char path[64];
+    int ifindex = 0;
+    uint32_t n = 0;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/ifindex", link->name);
+
+    FILE *file = fopen(path, "re");
+
+    if (file) {
+        if (fscanf(file, "%d", &ifindex) != 1) {
+            ifindex = 0;
+        }
+        fclose(file);
+    }
+    snprintf(path, sizeof path, "/sys/class/net/%s/queues", link->name);
+
+    DIR *queues = ifindex == link->ifindex ? opendir(path) : NULL;
+
+    if (!queues) {
+        return allocated;
+    }
+    for (const struct dirent *entry; (entry = readdir(queues)); ) {
+        n += !strncmp(entry->d_name, direction, strlen(direction));
+    }
+    closedir(queues);
+    return n;
+}
+
+static bool is_local_stack(const char *kind, const char *driver)
+{
+    static const char *const guests[] = {
+        "virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "tun",
+    };
+
+    for (size_t i = 0; i < sizeof guests / sizeof guests[0]; i++) {
+        if (!strcmp(driver, guests[i])) {
+            return true;
+        }
+    }
+    return kind[0];
+}

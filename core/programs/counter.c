@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What programs counted. */
+#include "core/programs/progs_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "dp/compiler.h"
+
+int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
+                            uint64_t ret_counters[DP_N_COUNTERS])
+{
+    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+
+    if (ifindex && !at) {
+        return -ENODEV;
+    }
+    memset(ret_counters, 0, DP_N_COUNTERS * sizeof *ret_counters);
+    oxdp_counters_sum(progs, at ? at->port.counter_slot : BPF_COUNTER_SLOT_NO_PORT, ret_counters);
+    return 0;
+}
+
+void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters[DP_N_COUNTERS])
+{
+    memcpy(ret_counters, progs->retired, sizeof progs->retired);
+    for (uint32_t slot = 0; slot < progs->n_slots; slot++) {
+        oxdp_counters_sum(progs, slot, ret_counters);
+    }
+}
+
+uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS])
+{
+    return counters[DP_COUNTER_FORWARDED] + counters[DP_COUNTER_DROPPED] + counters[DP_COUNTER_NO_OUTPUT]
+        + counters[DP_COUNTER_UP_ENGINE] + counters[DP_COUNTER_RECIRCULATED];
+}
+
+uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS])
+{
+    uint64_t sum = 0;
+
+#define X(NAME, TEXT) sum += counters[DP_COUNTER_##NAME];
+    DP_FATE_COUNTERS(X)
+#undef X
+    return sum;
+}
+
+const char *oxdp_counter_text(enum dp_counter counter)
+{
+    static const char *const texts[] = {
+#define X(NAME, TEXT) TEXT,
+        DP_COUNTERS(X)
+#undef X
+    };
+
+    return counter < DP_N_COUNTERS ? texts[counter] : NULL;
+}
+
+/* Adds what slot 'slot' has counted on all processors to 'sum'. */
+void oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS])
+{
+    const struct bpf_counters *per_cpu = oxdp_memory_counters(&progs->memory, slot);
+
+    for (uint32_t cpu = 0; cpu < progs->n_cpu_ids; cpu++) {
+        for (int i = 0; i < DP_N_COUNTERS; i++) {
+            sum[i] += DP_READ_ONCE(per_cpu[cpu].n[i]);
+        }
+    }
+}
+
+/* Prepares counter slot 'slot' for a new port: its predecessor's numbers stay in the totals. */
+void oxdp_counters_take_slot(struct oxdp_progs *progs, uint32_t slot)
+{
+    oxdp_counters_sum(progs, slot, progs->retired);
+    memset(oxdp_memory_counters(&progs->memory, slot), 0, progs->n_cpu_ids * sizeof(struct bpf_counters));
+    if (slot >= progs->n_slots) {
+        progs->n_slots = slot + 1;
+    }
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The links that hold programs on devices: made, exchanged, taken over from the process before.
+ *
+ * Links are pinned and outlive the process, each with its program and that with its maps.  A new process inherits the
+ * XDP links of its devices, which go on running the old flows until oxdp_progs_take_over(); tcx links of the process
+ * before stand before the new ones until then, and handle every packet. */
+#include "core/programs/progs_private.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/programs/pin.h"
+
+static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at);
+static int create(struct oxdp_progs *progs, struct oxdp_attachment *at);
+static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
+static bool is_attached(int link_fd, int ifindex, bool native);
+
+int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    return inherit(progs, at) ? create(progs, at) : 0;
+}
+
+void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int ifindex)
+{
+    char name[32];
+
+    if (fd >= 0) {
+        snprintf(name, sizeof name, "%s-%d", hook, ifindex);
+        oxdp_pins_remove(progs->pins, name);
+        bpf_link_detach(fd);
+        close(fd);
+    }
+}
+
+uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
+{
+    uint32_t n = 0;
+
+    oxdp_special_begin_attach(progs, false);
+    for (uint32_t i = 0; !progs->taken_over && i < progs->max_ports; i++) {
+        struct oxdp_attachment *at = &progs->attachments[i];
+
+        if (at->old_program || at->old_tcx) {
+            int err = at->old_program ? oxdp_link_exchange(progs, at) : 0;
+
+            err = err || !at->old_tcx ? err : oxdp_tcx_take_over(progs, at);
+            at->error = err;
+            n += !err;
+        }
+    }
+    progs->taken_over = true;
+    oxdp_special_end_attach(progs);
+    oxdp_pins_forget_old(progs->pins);
+    return n;
+}
+
+/* Takes over the link that a process before left on the device; -ENOENT if there is none that can be used. */
+static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    char name[32];
+    int fd;
+
+    snprintf(name, sizeof name, "link-%d", at->ifindex);
+    fd = oxdp_pins_inherit(progs->pins, name);
+    if (fd < 0) {
+        return -ENOENT;
+    }
+    if (!is_attached(fd, at->ifindex, at->native)) {
+        oxdp_link_detach(progs, "link", fd, at->ifindex);
+        return -ENOENT;
+    }
+    at->link_fd = fd;
+    at->old_program = true;
+    return progs->taken_over ? oxdp_link_exchange(progs, at) : 0;
+}
+
+static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = at->native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
+    int fd = bpf_link_create(prog_of(progs, at), at->ifindex, BPF_XDP, &opts);
+    char name[32];
+
+    if (fd < 0) {
+        char ifname[IF_NAMESIZE];
+
+        /* The kernel says EINVAL of a device that does not exist. */
+        return if_indextoname(at->ifindex, ifname) ? fd : -ENODEV;
+    }
+    at->link_fd = fd;
+    snprintf(name, sizeof name, "link-%d", at->ifindex);
+    oxdp_pins_add(progs->pins, name, fd);
+    return 0;
+}
+
+int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    at->old_program = false;
+    if (!bpf_link_update(at->link_fd, prog_of(progs, at), NULL)) {
+        return 0;
+    }
+    oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);
+    at->link_fd = -1;
+    return create(progs, at);
+}
+
+static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
+{
+    return at->passes ? oxdp_tcx_pass_prog(progs)
+        : oxdp_special_prog(progs, oxdp_program_of(progs, at->port.port_no));
+}
+
+/* Whether 'link_fd' is what is attached to 'ifindex', in the mode asked for.  A device that was moved to another
+ * namespace may have left a link of the same name. */
+static bool is_attached(int link_fd, int ifindex, bool native)
+{
+    LIBBPF_OPTS(bpf_xdp_query_opts, query);
+    struct bpf_link_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    return !bpf_obj_get_info_by_fd(link_fd, &info, &len) && info.type == BPF_LINK_TYPE_XDP
+        && info.xdp.ifindex == (uint32_t) ifindex && !bpf_xdp_query(ifindex, 0, &query)
+        && info.prog_id == (native ? query.drv_prog_id : query.skb_prog_id);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs over the maps of a datapath. */
+#include "core/programs/progs_private.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_SIZE (UINT32_MAX >> 8)      /* As much as the kernel takes; only what it writes becomes memory. */
+#define LAST_WORDS 400                  /* Of the verifier, at most. */
+
+static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
+                struct dp_capability *ret_capability, char **ret_error);
+static const char *last_words(char *verifier_log);
+static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
+                   char *verifier_log, char **ret_error);
+static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+static __thread bool listening;
+static __thread char last_warning[512];
+static libbpf_print_fn_t others;        /* What this process has libbpf call for threads that do not listen. */
+
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
+                      int *ret_fd, struct dp_capability *ret_capability, char **ret_error)
+{
+    char *verifier_log = malloc(LOG_SIZE);
+    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "oxdp", .kernel_log_buf = verifier_log,
+                .kernel_log_size = verifier_log ? LOG_SIZE : 0);
+    struct oxdp_constants constants = progs->memory.constants;
+    struct bpf_object *object;
+    char *refusal = NULL;
+    void *image;
+    int err;
+
+    if (verifier_log) {
+        verifier_log[0] = '\0';
+    }
+    oxdp_libbpf_listen();
+    constants.omit.parts |= omit->parts;
+    constants.omit.words |= omit->words;
+    constants.omit.ops |= omit->ops;
+    image = oxdp_constants_put(&constants, program->image, program->size);
+    object = image ? bpf_object__open_mem(image, program->size, &opts) : NULL;
+    err = object ? load(progs, object, ret_fd, ret_capability, &refusal) : -errno;
+    bpf_object__close(object);
+    free(image);
+
+    const char *heard = oxdp_libbpf_heard();
+
+    if (err) {
+        err = explain(err, program, refusal, heard, verifier_log, ret_error);
+    }
+    free(refusal);
+    free(verifier_log);
+    return err;
+}
+
+static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
+                struct dp_capability *ret_capability, char **ret_error)
+{
+    struct bpf_program *program, *other;
+    int err = oxdp_object_check(object, ret_capability, &program, ret_error);
+
+    err = err ? err : oxdp_maps_share(progs, object, ret_error);
+    if (err) {
+        return err;
+    }
+    bpf_object__for_each_program(other, object) {
+        bpf_program__set_autoload(other, other == program);
+    }
+    err = bpf_object__load(object);
+    if (!err) {
+        *ret_fd = fcntl(bpf_program__fd(program), F_DUPFD_CLOEXEC, 3);
+        err = *ret_fd < 0 ? -errno : 0;
+    }
+    return err;
+}
+
+/* Says what is wrong with 'program': what was found here, what the verifier said, or what libbpf said. */
+static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
+                   char *verifier_log, char **ret_error)
+{
+    const char *name = program->file ? program->file : "the XDP program";
+
+    if (refusal) {
+        return oxdp_fail(err, ret_error, "%s: %s", name, refusal);
+    }
+    if (err <= -__LIBBPF_ERRNO__START) {
+        return oxdp_fail(-ENOEXEC, ret_error, "%s: it is not a whole BPF object; libbpf says: %s", name, heard);
+    }
+    if (err == -EPERM) {
+        return oxdp_fail(err, ret_error, "%s does not load (%s): run as root, or with CAP_BPF and CAP_NET_ADMIN", name,
+                         strerror(-err));
+    }
+    if (verifier_log && verifier_log[0]) {
+        return oxdp_fail(err, ret_error, "%s: the kernel's verifier refuses it (%s): %s", name, strerror(-err),
+                         last_words(verifier_log));
+    }
+    return oxdp_fail(err, ret_error, "%s does not load (%s)%s%s", name, strerror(-err),
+                     heard[0] ? "; libbpf says: " : "", heard);
+}
+
+/* The last two lines of the verifier's log before its statistics, in one. */
+static const char *last_words(char *verifier_log)
+{
+    char *end = strstr(verifier_log, "\nprocessed ");
+    char *start;
+    int lines = 0;
+
+    end = end ? end : verifier_log + strlen(verifier_log);
+    while (end > verifier_log && end[-1] == '\n') {
+        end--;
+    }
+    *end = '\0';
+    for (start = end; start > verifier_log && end - start < LAST_WORDS; start--) {
+        if (start[-1] == '\n') {
+            if (++lines == 2) {
+                break;
+            }
+            start[-1] = '/';
+        }
+    }
+    return start;
+}
+
+void oxdp_libbpf_listen(void)
+{
+    libbpf_print_fn_t before = libbpf_set_print(remember_warning);
+
+    if (before != remember_warning) {
+        others = before;
+    }
+    listening = true;
+    last_warning[0] = '\0';
+}
+
+const char *oxdp_libbpf_heard(void)
+{
+    listening = false;
+    return last_warning;
+}
+
+static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
+{
+    if (!listening) {
+        return others ? others(level, format, args) : 0;
+    }
+    if (level == LIBBPF_WARN && !last_warning[0]) {
+        vsnprintf(last_warning, sizeof last_warning, format, args);
+        last_warning[strcspn(last_warning, "\n")] = '\0';
+    }
+    return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/programs/patch.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int put_into_sections(const struct oxdp_constants *, Elf *elf, char *image, size_t size);
+static void put(const struct oxdp_constants *, struct bpf_insn *insns, size_t n);
+static void put_immediate(const struct oxdp_constants *, struct bpf_insn *);
+static void put_table(const struct oxdp_constants *, struct bpf_insn insns[2]);
+
+void *oxdp_constants_put(const struct oxdp_constants *c, const void *image, size_t size)
+{
+    char *copy = malloc(size);
+    Elf *elf;
+    int err;
+
+    if (!copy) {
+        return NULL;
+    }
+    memcpy(copy, image, size);
+    elf_version(EV_CURRENT);
+    elf = elf_memory(copy, size);
+    err = elf ? put_into_sections(c, elf, copy, size) : -ENOEXEC;
+    elf_end(elf);
+    if (err) {
+        free(copy);
+        errno = -err;
+        return NULL;
+    }
+    return copy;
+}
+
+static int put_into_sections(const struct oxdp_constants *c, Elf *elf, char *image, size_t size)
+{
+    GElf_Ehdr object;
+    GElf_Shdr header;
+
+    if (!gelf_getehdr(elf, &object) || object.e_machine != EM_BPF) {
+        return -ENOEXEC;
+    }
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+        if (!gelf_getshdr(section, &header)) {
+            return -ENOEXEC;
+        }
+        if (header.sh_type != SHT_PROGBITS || !(header.sh_flags & SHF_EXECINSTR)) {
+            continue;
+        }
+        if (header.sh_offset > size || header.sh_size > size - header.sh_offset
+            || header.sh_offset % sizeof(struct bpf_insn)) {
+            return -ENOEXEC;
+        }
+        put(c, (struct bpf_insn *) (image + header.sh_offset), header.sh_size / sizeof(struct bpf_insn));
+    }
+    return 0;
+}
+
+static void put(const struct oxdp_constants *c, struct bpf_insn *insns, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (insns[i].code == (BPF_LD | BPF_IMM | BPF_DW)) {
+            if (++i < n) {
+                put_table(c, &insns[i - 1]);
+            }
+        } else {
+            put_immediate(c, &insns[i]);
+        }
+    }
+}
+
+static void put_immediate(const struct oxdp_constants *c, struct bpf_insn *insn)
+{
+    int class = BPF_CLASS(insn->code);
+    uint32_t mark = insn->imm;
+    uint32_t i = mark - BPF_MARK_NUMBER;
+
+    if (BPF_SRC(insn->code) != BPF_K
+        || (class != BPF_ALU && class != BPF_ALU64 && class != BPF_JMP && class != BPF_JMP32)) {
+        return;
+    }
+    if (BPF_MARK_KIND(mark) == BPF_MARK_OMITS(0, 0)) {
+        insn->imm = dp_omit_has(&c->omit, mark >> 8 & 0xff, mark & 0xff) ? 0 : mark;
+    } else if (i < BPF_N_NUMBERS) {
+        insn->imm = i == BPF_NUMBER_OMITTED_WORDS ? c->omit.words
+            : i == BPF_NUMBER_OMITTED_OPS ? (uint32_t) c->omit.ops : c->number[i];
+    }
+}
+
+static void put_table(const struct oxdp_constants *c, struct bpf_insn insns[2])
+{
+    uint32_t i = (uint32_t) insns[0].imm - BPF_MARK_TABLE;
+
+    if (i < BPF_N_TABLES && !insns[0].src_reg && !insns[1].imm) {
+        insns[0].src_reg = BPF_PSEUDO_MAP_VALUE;
+        insns[0].imm = c->table_fd[i];
+    }
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The programs of a datapath: the one of this library, first, and those of users (options:xdp-obj), each for the ports
+ * that name its file.  What is in the list is under special.mutex; it changes in the control thread alone. */
+#include "core/programs/progs_private.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program **ret_program, char **ret_error);
+static struct oxdp_program *find(const struct oxdp_progs *progs, const char *file, const void *image, size_t size);
+static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error);
+static void destroy(struct oxdp_program *program);
+
+int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error)
+{
+    return get(progs, NULL, &progs->programs, ret_error);
+}
+
+void oxdp_programs_free(struct oxdp_progs *progs)
+{
+    while (progs->programs) {
+        struct oxdp_program *program = progs->programs;
+
+        progs->programs = program->next;
+        destroy(program);
+    }
+}
+
+int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file, char **ret_error)
+{
+    struct oxdp_program *program, *before;
+    int err;
+
+    if (port_no >= progs->max_ports) {
+        return file ? oxdp_fail(-ERANGE, ret_error, "only the first %u ports can have programs of their own",
+                                progs->max_ports) : 0;
+    }
+    err = get(progs, file, &program, ret_error);
+    if (err) {
+        return err;
+    }
+    pthread_mutex_lock(&progs->special.mutex);
+    before = progs->used[port_no];
+    progs->used[port_no] = program;
+    err = exchange(progs, port_no, ret_error);
+    if (err) {
+        progs->used[port_no] = before;
+        before = program;
+    }
+    oxdp_program_put(progs, before);
+    pthread_mutex_unlock(&progs->special.mutex);
+    return err;
+}
+
+struct dp_capability oxdp_progs_capability(struct oxdp_progs *progs, uint32_t port_no)
+{
+    struct dp_capability capability;
+
+    pthread_mutex_lock(&progs->special.mutex);
+    capability = oxdp_program_of(progs, port_no)->capability;
+    pthread_mutex_unlock(&progs->special.mutex);
+    return capability;
+}
+
+int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info)
+{
+    struct bpf_prog_info info = { 0 };
+    const struct oxdp_program *program;
+    uint32_t len = sizeof info;
+    int err = -ENOENT;
+
+    pthread_mutex_lock(&progs->special.mutex);
+    for (program = progs->programs; program && index; program = program->next) {
+        index--;
+    }
+    if (program) {
+        err = bpf_obj_get_info_by_fd(oxdp_special_prog(progs, program), &info, &len);
+        memcpy(ret_info->name, info.name, sizeof ret_info->name);
+        ret_info->id = info.id;
+        ret_info->xlated_bytes = info.xlated_prog_len;
+        ret_info->jited_bytes = info.jited_prog_len;
+        ret_info->file = program->file;
+        ret_info->capability = program->capability;
+    }
+    pthread_mutex_unlock(&progs->special.mutex);
+    return err;
+}
+
+struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    struct oxdp_program *used = port_no < progs->max_ports ? progs->used[port_no] : NULL;
+
+    return used ? used : progs->programs;
+}
+
+void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program)
+{
+    if (program && !--program->n_users) {
+        struct oxdp_program **at = &progs->programs;
+
+        while (*at != program) {
+            at = &(*at)->next;
+        }
+        *at = program->next;
+        destroy(program);
+    }
+}
+
+/* The program of 'file', loaded if it was not, with one user more.  Files are the same if their content is, too: a port
+ * that comes after a file was built again gets the new one. */
+static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program **ret_program, char **ret_error)
+{
+    struct oxdp_program new = { .fd = -1, .special_fd = -1, .new_fd = -1, .n_users = 1 };
+    struct oxdp_program *program, **last;
+    char *refusal = NULL;
+    int err = oxdp_object_read(file, &new.image, &new.size, &refusal);
+
+    if (err) {
+        err = oxdp_fail(err, ret_error, "%s: %s", file, refusal ? refusal : strerror(-err));
+        free(refusal);
+        return err;
+    }
+    new.file = file ? strdup(file) : NULL;
+
+    pthread_mutex_lock(&progs->special.mutex);
+    program = find(progs, file, new.image, new.size);
+    if (program) {
+        program->n_users++;
+    }
+    pthread_mutex_unlock(&progs->special.mutex);
+    if (!program) {
+        program = malloc(sizeof *program);
+        err = program && (new.file || !file)
+            ? oxdp_program_load(progs, &new, &(struct dp_omit) { .parts = 0 }, &new.fd, &new.capability, ret_error)
+            : oxdp_fail(-ENOMEM, ret_error, "not enough memory to load a program");
+        if (!err) {
+            *program = new;
+            pthread_mutex_lock(&progs->special.mutex);
+            for (last = &progs->programs; *last; last = &(*last)->next) {
+                continue;
+            }
+            *last = program;
+            progs->special.quiet = 0;
+            pthread_mutex_unlock(&progs->special.mutex);
+            *ret_program = program;
+            return 0;
+        }
+        free(program);
+    }
+    if (file) {
+        free((void *) new.image);
+    }
+    free(new.file);
+    *ret_program = program;
+    return err;
+}
+
+static struct oxdp_program *find(const struct oxdp_progs *progs, const char *file, const void *image, size_t size)
+{
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (file && program->file ? !strcmp(file, program->file) && size == program->size
+                                    && !memcmp(image, program->image, size)
+            : !file && !program->file) {
+            return program;
+        }
+    }
+    return NULL;
+}
+
+/* Gives the device of 'port_no', if one is attached, the program that the port uses now, from one frame to the next. */
+static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error)
+{
+    for (uint32_t i = 0; i < progs->max_ports; i++) {
+        const struct oxdp_attachment *at = &progs->attachments[i];
+
+        if (at->ifindex && at->port.port_no == port_no && at->link_fd >= 0 && !at->passes
+            && !at->old_program) {
+            const struct oxdp_program *program = oxdp_program_of(progs, port_no);
+            int err = bpf_link_update(at->link_fd, oxdp_special_prog(progs, program), NULL);
+
+            return err ? oxdp_fail(err, ret_error, "%s: the device does not take it in place of the program that it has "
+                                   "(%s)", program->file ? program->file : "the XDP program", strerror(-err)) : 0;
+        }
+    }
+    return 0;
+}
+
+static void destroy(struct oxdp_program *program)
+{
+    if (program->fd >= 0) {
+        close(program->fd);
+    }
+    if (program->special_fd >= 0) {
+        close(program->special_fd);
+    }
+    if (program->new_fd >= 0) {
+        close(program->new_fd);
+    }
+    if (program->file) {
+        free((void *) program->image);
+        free(program->file);
+    }
+    free(program);
+}

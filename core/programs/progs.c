@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/programs/progs_private.h"
+
+#include <bpf/libbpf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/cpu.h"
+#include "core/programs/pin.h"
+#include "core/programs/tcx.h"
+
+static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
+static void pin(struct oxdp_progs *, const char *name);
+
+int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **ret_progs, char **ret_error)
+{
+    struct oxdp_progs *progs = calloc(1, sizeof *progs);
+    int err = progs ? set_limits(progs, config) : -ENOMEM;
+
+    if (err) {
+        oxdp_progs_unload(progs);
+        return oxdp_fail(err, ret_error, "not enough memory to load the XDP program");
+    }
+
+    oxdp_libbpf_listen();
+    err = oxdp_maps_create(progs, config);
+
+    const char *heard = oxdp_libbpf_heard();
+
+    if (err) {
+        oxdp_fail(err, ret_error, "cannot create the datapath's maps (%s)%s%s%s", strerror(-err),
+                  err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
+                  heard[0] ? "; libbpf says: " : "", heard);
+    } else {
+        err = oxdp_special_start(progs) || oxdp_groups_start(progs)
+            ? oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs")
+            : oxdp_programs_init(progs, ret_error);
+    }
+    if (err) {
+        oxdp_progs_unload(progs);
+        return err;
+    }
+    if (config->name) {
+        pin(progs, config->name);
+    }
+    *ret_progs = progs;
+    return 0;
+}
+
+void oxdp_progs_unload(struct oxdp_progs *progs)
+{
+    if (!progs) {
+        return;
+    }
+    oxdp_special_stop(progs);
+    oxdp_groups_stop(progs);
+    for (uint32_t i = 0; progs->attachments && i < progs->max_ports; i++) {
+        if (progs->attachments[i].ifindex) {
+            oxdp_progs_detach(progs, progs->attachments[i].ifindex);
+        }
+    }
+    oxdp_tcx_close(progs);
+    oxdp_pins_close(progs->pins);
+    free(progs->unpinned);
+    oxdp_programs_free(progs);
+    oxdp_maps_destroy(progs);
+    free(progs->direct);
+    free(progs->attachments);
+    free(progs->used);
+    free(progs->socket_used);
+    free(progs->can_output);
+    free(progs->absent);
+    free(progs);
+}
+
+const char *oxdp_progs_unpinned(const struct oxdp_progs *progs)
+{
+    return progs->unpinned;
+}
+
+struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs)
+{
+    return progs->table;
+}
+
+static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *config)
+{
+    progs->max_ports = config->max_ports;
+    progs->max_sockets = config->max_sockets;
+    progs->n_cpu_ids = oxdp_n_cpu_ids();
+    progs->n_slots = BPF_COUNTER_SLOT_NO_PORT + 1;
+    progs->n_direct = 64;
+    while (progs->n_direct < 2 * progs->max_ports) {
+        progs->n_direct *= 2;
+    }
+    progs->direct = calloc(progs->n_direct, sizeof *progs->direct);
+    progs->attachments = calloc(progs->max_ports, sizeof *progs->attachments);
+    progs->used = calloc(progs->max_ports, sizeof *progs->used);
+    progs->socket_used = calloc(progs->max_sockets, sizeof *progs->socket_used);
+    progs->can_output = calloc(progs->max_ports, sizeof *progs->can_output);
+    progs->absent = calloc(progs->max_ports, sizeof *progs->absent);
+    return progs->direct && progs->attachments && progs->used && progs->socket_used && progs->can_output
+        && progs->absent ? 0 : -ENOMEM;
+}
+
+/* Pins the program and the maps; links follow as they are made or taken over. */
+static void pin(struct oxdp_progs *progs, const char *name)
+{
+    int err;
+
+    if (oxdp_pins_open(name, &progs->pins, &progs->unpinned)) {
+        return;
+    }
+    err = oxdp_pins_add(progs->pins, "xdp", progs->programs->fd);
+    err = err ? err : oxdp_maps_pin(progs);
+    if (err) {
+        oxdp_pins_close(progs->pins);
+        progs->pins = NULL;
+        oxdp_fail(0, &progs->unpinned, "cannot pin programs and maps (%s)", strerror(-err));
+    }
+}
+
+int oxdp_fail(int err, char **ret_error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (ret_error && vasprintf(ret_error, format, args) < 0) {
+        *ret_error = NULL;
+    }
+    va_end(args);
+    return err;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program that fits the flows: DESIGN's "specialised by the switch, not by hand".
+ *
+ * A complete program is always loaded.  When flows have come to rest, a thread loads one that omits what none of them
+ * needs, and attaches that instead.  The first flow that needs more brings the complete one back, before it is in the
+ * tables: nothing has to be verified then.  Whichever runs is right (dp/omit.h); this is about speed only.  Programs of
+ * users are specialised like ours. */
+#include "core/programs/progs_private.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/tables/need.h"
+
+#define QUIET_TICKS 1           /* Since flows needed something new, before a program is made for them. */
+#define SHRINK_TICKS 30         /* Between looks at whether flows need less by now. */
+
+static void *work(void *progs);
+static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs);
+static int specialise(struct oxdp_progs *progs);
+static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit);
+static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit);
+static void discard_all(struct oxdp_progs *progs);
+static void activate(struct oxdp_progs *progs, bool omitting);
+
+int oxdp_special_start(struct oxdp_progs *progs)
+{
+    struct oxdp_special *s = &progs->special;
+    int err;
+
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->wake, NULL);
+    pthread_cond_init(&s->done, NULL);
+    err = pthread_create(&s->thread, NULL, work, progs);
+    s->running = !err;
+    return -err;
+}
+
+void oxdp_special_stop(struct oxdp_progs *progs)
+{
+    struct oxdp_special *s = &progs->special;
+
+    if (!s->running) {
+        return;
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->stop = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->mutex);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->done);
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->mutex);
+    s->running = false;
+}
+
+void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow)
+{
+    struct oxdp_needs needs = oxdp_needs_of_flow(flow);
+    struct oxdp_special *s = &progs->special;
+
+    /* Flow after flow needs the same, which has been seen to. */
+    if (s->told_looks == __atomic_load_n(&s->looks, __ATOMIC_ACQUIRE) && !(needs.parts & ~s->told.parts)
+        && !(needs.words & ~s->told.words) && !(needs.ops & ~s->told.ops)) {
+        return;
+    }
+    pthread_mutex_lock(&s->mutex);
+    require(progs, &needs);
+    if (s->told_looks != s->looks) {
+        s->told_looks = s->looks;
+        memset(&s->told, 0, sizeof s->told);
+    }
+    oxdp_needs_add(&s->told, &needs);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack)
+{
+    const struct oxdp_needs needs = { .parts = local_stack ? DP_PART_CHECKSUM : 0 };
+
+    pthread_mutex_lock(&progs->special.mutex);
+    require(progs, &needs);
+}
+
+int oxdp_special_prog(const struct oxdp_progs *progs, const struct oxdp_program *program)
+{
+    return progs->special.omitting && program->special_fd >= 0 ? program->special_fd : program->fd;
+}
+
+void oxdp_special_end_attach(struct oxdp_progs *progs)
+{
+    pthread_mutex_unlock(&progs->special.mutex);
+}
+
+/* Called with the mutex. */
+static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs)
+{
+    struct oxdp_special *s = &progs->special;
+    struct oxdp_needs wanted = s->wanted;
+
+    if (s->omitting && !oxdp_needs_met(needs, &s->omit)) {
+        activate(progs, false);
+    }
+    if (s->looking) {
+        oxdp_needs_add(&s->meanwhile, needs);
+    }
+    if (!s->made || !oxdp_needs_met(needs, &s->omit)) {
+        oxdp_needs_add(&s->wanted, needs);
+        if (memcmp(&wanted, &s->wanted, sizeof wanted)) {
+            s->quiet = 0;
+        }
+    }
+}
+
+void oxdp_progs_tick(struct oxdp_progs *progs)
+{
+    struct oxdp_special *s = &progs->special;
+
+    pthread_mutex_lock(&s->mutex);
+    s->quiet++;
+    if (s->quiet == QUIET_TICKS + 1 || s->quiet % SHRINK_TICKS == 0) {
+        s->asked++;
+        pthread_cond_signal(&s->wake);
+    }
+    pthread_mutex_unlock(&s->mutex);
+}
+
+int oxdp_progs_specialise(struct oxdp_progs *progs)
+{
+    struct oxdp_special *s = &progs->special;
+    uint64_t asked;
+    int err;
+
+    pthread_mutex_lock(&s->mutex);
+    asked = ++s->asked;
+    pthread_cond_signal(&s->wake);
+    while (s->answered < asked) {
+        pthread_cond_wait(&s->done, &s->mutex);
+    }
+    err = s->error;
+    pthread_mutex_unlock(&s->mutex);
+    return err;
+}
+
+struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs)
+{
+    struct dp_omit omit = { .parts = 0 };
+
+    pthread_mutex_lock(&progs->special.mutex);
+    if (progs->special.omitting) {
+        omit = progs->special.omit;
+    }
+    pthread_mutex_unlock(&progs->special.mutex);
+    return omit;
+}
+
+static void *work(void *progs_)
+{
+    struct oxdp_progs *progs = progs_;
+    struct oxdp_special *s = &progs->special;
+
+    pthread_mutex_lock(&s->mutex);
+    while (!s->stop) {
+        if (s->answered == s->asked) {
+            pthread_cond_wait(&s->wake, &s->mutex);
+            continue;
+        }
+
+        uint64_t asked = s->asked;
+
+        s->error = specialise(progs);
+        s->answered = asked;
+        pthread_cond_broadcast(&s->done);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return NULL;
+}
+
+/* Called with the mutex, which is free while flows are looked at and programs load. */
+static int specialise(struct oxdp_progs *progs)
+{
+    struct oxdp_special *s = &progs->special;
+    struct oxdp_needs needs;
+    struct dp_omit omit;
+    int err = 0;
+
+    s->looking = true;
+    __atomic_store_n(&s->looks, s->looks + 1, __ATOMIC_RELEASE);
+    memset(&s->meanwhile, 0, sizeof s->meanwhile);
+    pthread_mutex_unlock(&s->mutex);
+
+    needs = oxdp_needs_of_table(progs->table);
+
+    bool any = needs.parts;
+
+    pthread_mutex_lock(&s->mutex);
+    for (uint32_t i = 0; i < progs->max_ports; i++) {
+        needs.parts |= progs->attachments[i].port.local_stack ? DP_PART_CHECKSUM : 0;
+    }
+    omit = oxdp_needs_complement(&needs);
+    if (any) {
+        err = load_all(progs, &omit);
+    }
+    s->looking = false;
+    if (!any || err) {
+        discard_all(progs);
+        return err;             /* The programs that run go on. */
+    }
+    if (!oxdp_needs_met(&s->meanwhile, &omit)) {
+        discard_all(progs);
+        s->quiet = 0;
+        return -EAGAIN;
+    }
+    exchange_all(progs, &omit);
+    memset(&s->wanted, 0, sizeof s->wanted);
+    return 0;
+}
+
+/* Loads each program that does not omit just 'omit', as its 'new_fd'.  Returns the error of the library's; one of a
+ * user's that does not load goes on complete.  Called with the mutex, which is free while a program loads. */
+static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
+{
+    struct oxdp_special *s = &progs->special;
+    bool same = s->made && !memcmp(omit, &s->omit, sizeof *omit);
+    struct oxdp_program **all;
+    size_t n = 0;
+    int ret = 0;
+
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        n++;
+    }
+    all = calloc(n, sizeof *all);
+    if (!all) {
+        return -ENOMEM;
+    }
+    n = 0;
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (!same || program->special_fd < 0) {
+            program->n_users++;
+            all[n++] = program;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct dp_capability capability;
+        char *error = NULL;
+        int fd = -1;
+        int err;
+
+        pthread_mutex_unlock(&s->mutex);
+        err = oxdp_program_load(progs, all[i], omit, &fd, &capability, &error);
+        free(error);
+        pthread_mutex_lock(&s->mutex);
+        all[i]->new_fd = err ? -1 : fd;
+        ret = all[i]->file ? ret : err;
+    }
+    for (size_t i = 0; i < n; i++) {
+        oxdp_program_put(progs, all[i]);
+    }
+    free(all);
+    return ret;
+}
+
+/* Puts what load_all() loaded into service. */
+static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit)
+{
+    struct oxdp_special *s = &progs->special;
+    bool same = s->made && !memcmp(omit, &s->omit, sizeof *omit);
+    bool news = !s->omitting;
+
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (!same || program->new_fd >= 0) {
+            if (program->special_fd >= 0) {
+                close(program->special_fd);     /* Links that it runs on hold it. */
+            }
+            program->special_fd = program->new_fd;
+            program->new_fd = -1;
+            news = true;
+        }
+    }
+    s->omit = *omit;
+    s->made = true;
+    if (news) {
+        activate(progs, true);
+    }
+}
+
+static void discard_all(struct oxdp_progs *progs)
+{
+    for (struct oxdp_program *program = progs->programs; program; program = program->next) {
+        if (program->new_fd >= 0) {
+            close(program->new_fd);
+            program->new_fd = -1;
+        }
+    }
+}
+
+/* Replaces the program of every link, each atomically.  One that cannot be updated, because its device is gone, keeps
+ * what it has, which is right as well.  Called with the mutex. */
+static void activate(struct oxdp_progs *progs, bool omitting)
+{
+    struct oxdp_special *s = &progs->special;
+
+    s->omitting = omitting;
+    for (uint32_t i = 0; i < progs->max_ports; i++) {
+        const struct oxdp_attachment *at = &progs->attachments[i];
+
+        if (at->ifindex && at->link_fd >= 0 && !at->passes && !at->old_program) {
+            bpf_link_update(at->link_fd, oxdp_special_prog(progs, oxdp_program_of(progs, at->port.port_no)), NULL);
+        }
+    }
+    s->replaced++;
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/programs/tcx.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/programs/capability.h"
+#include "core/kernel/clsact.h"
+#include "core/kernel/ethtool.h"
+#include "core/kernel/netlink.h"
+#include "core/programs/pin.h"
+#include "core/programs/progs_private.h"
+#include "core/kernel/shortcut.h"
+#include "core/kernel/ticks.h"
+#include "core/kernel/veth.h"
+
+/* After core/programs/progs_private.h, which has the types of the maps. */
+#include "bpf/tcx.skel.h"
+
+#define UPCALL_MTU ((uint32_t) (OXDP_MAX_TCX_MTU + sizeof(struct bpf_upcall_header)))
+#define UPCALL_MAX_LEN (OXDP_MAX_TCX_MTU + 18)  /* Ethernet header and one tag. */
+
+/* linux/bpf.h of Linux 6.6 and newer. */
+#define ATTACH_TCX_INGRESS 46
+#define ATTACH_TCX_EGRESS 47
+
+#define MAX_OTHERS 64                   /* BPF_MPROG_MAX of the kernel. */
+
+struct oxdp_tcx {
+    struct tcx_bpf *skel;
+    struct dp_capability capability;
+    struct bpf_skb_output *outputs;     /* 'max_ports': as in the map. */
+    struct oxdp_ticks *ticks;           /* NULL: no shortcuts. */
+    char near[IF_NAMESIZE], far[IF_NAMESIZE];
+    bool has_pair;
+    int upcall_link_fd;                 /* -1: none. */
+};
+
+/* What a device would leave to be done later, which the kernel then does before. */
+static const char *const unfinished[] = {
+    "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
+    "tx-scatter-gather", "tx-scatter-gather-fraglist", "tx-generic-segmentation", "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation", "tx-fcoe-segmentation",
+    "tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation",
+    "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gso-partial", "tx-tunnel-remcsum-segmentation",
+    "tx-sctp-segmentation", "tx-esp-segmentation", "tx-udp-segmentation", "tx-gso-list", "tx-gso-robust",
+    "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
+};
+
+static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
+static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
+static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
+static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error);
+static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error);
+
+int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues, char **ret_error)
+{
+    struct oxdp_tcx *tcx;
+    int err;
+
+    if (progs->tcx) {
+        return 0;
+    }
+    tcx = calloc(1, sizeof *tcx);
+    if (tcx) {
+        tcx->outputs = calloc(progs->max_ports, sizeof *tcx->outputs);
+    }
+    if (!tcx || !tcx->outputs) {
+        free(tcx);
+        return oxdp_fail(-ENOMEM, ret_error, "not enough memory to load the tcx program");
+    }
+    tcx->upcall_link_fd = -1;
+    progs->tcx = tcx;
+    err = make_pair(tcx, name, n_queues, ret_error);
+    err = err ? err : load(progs, tcx, ret_error);
+    err = err ? err : attach_upcall(progs, tcx, ret_error);
+    if (err) {
+        oxdp_tcx_close(progs);
+    } else if (oxdp_ticks_open(&tcx->ticks)) {
+        tcx->ticks = NULL;              /* Then nothing is ever permitted. */
+    }
+    return err;
+}
+
+void oxdp_tcx_close(struct oxdp_progs *progs)
+{
+    struct oxdp_tcx *tcx = progs->tcx;
+
+    if (tcx) {
+        oxdp_pins_remove(progs->pins, "upcall");
+        if (tcx->upcall_link_fd >= 0) {
+            close(tcx->upcall_link_fd);
+        }
+        if (tcx->has_pair) {
+            oxdp_veth_delete(tcx->near);
+        }
+        tcx_bpf__destroy(tcx->skel);
+        oxdp_ticks_close(tcx->ticks);
+        free(tcx->outputs);
+        free(tcx);
+        progs->tcx = NULL;
+    }
+}
+
+const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs)
+{
+    return progs->tcx->far;
+}
+
+int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd)
+{
+    return bpf_map_update_elem(bpf_map__fd(progs->tcx->skel->maps.upcall_sockets), &queue, &sock_fd, BPF_ANY);
+}
+
+const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs)
+{
+    static const struct dp_capability none;
+
+    return progs->tcx ? &progs->tcx->capability : &none;
+}
+
+static int write_output(struct oxdp_tcx *tcx, uint32_t port_no, const struct bpf_skb_output *output)
+{
+    int err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, output, BPF_ANY);
+
+    if (!err) {
+        tcx->outputs[port_no] = *output;
+    }
+    return err;
+}
+
+int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
+{
+    const struct bpf_skb_output output = { .ifindex = ifindex };
+    struct oxdp_tcx *tcx = progs->tcx;
+    int err;
+
+    if (!tcx) {
+        return ifindex ? -ENOENT : 0;
+    }
+    if (port_no >= progs->max_ports) {
+        return -ERANGE;
+    }
+    err = write_output(tcx, port_no, &output);
+    if (err) {
+        tcx->outputs[port_no].ifindex = 0;
+    }
+    return err;
+}
+
+bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    return progs->tcx && port_no < progs->max_ports && progs->tcx->outputs[port_no].ifindex;
+}
+
+int oxdp_tcx_set_shortcut(struct oxdp_progs *progs, uint32_t port_no, const struct oxdp_shortcut *shortcut)
+{
+    struct bpf_skb_output output;
+
+    if (!oxdp_tcx_can_output(progs, port_no)) {
+        return -ENOENT;
+    }
+    output = (struct bpf_skb_output) { .ifindex = progs->tcx->outputs[port_no].ifindex };
+    if (shortcut) {
+        output.peer_max_len = shortcut->max_len;
+        memcpy(output.peer_address, shortcut->address, sizeof output.peer_address);
+    }
+    return memcmp(&output, &progs->tcx->outputs[port_no], sizeof output) ? write_output(progs->tcx, port_no, &output) : 0;
+}
+
+int oxdp_tcx_permit_shortcuts(struct oxdp_progs *progs, unsigned int ms)
+{
+    struct oxdp_tcx *tcx = progs->tcx;
+    int err;
+
+    if (!tcx || !tcx->ticks) {
+        return -ENOENT;
+    }
+    err = oxdp_ticks_update(tcx->ticks);
+    if (!err) {
+        tcx->skel->bss->peers_until = oxdp_ticks_after(tcx->ticks, ms);
+    }
+    return err;
+}
+
+/* A link if the kernel has tcx (6.6), else a clsact filter. */
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error)
+{
+    LIBBPF_OPTS(bpf_link_create_opts, link);
+    char name[32];
+
+    at->tcx_fd = bpf_link_create(bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx), at->ifindex, ATTACH_TCX_INGRESS,
+                                 &link);
+    if (at->tcx_fd == -EINVAL) {
+        return attach_filter(progs, at, ret_error);
+    }
+    if (at->tcx_fd < 0) {
+        return at->tcx_fd;
+    }
+    snprintf(name, sizeof name, "tcx-%d", at->ifindex);
+    at->old_tcx = oxdp_pins_has_old(progs->pins, name);
+    oxdp_pins_add(progs->pins, name, at->tcx_fd);
+    return 0;
+}
+
+/* A filter that a process before left handles every packet until oxdp_tcx_take_over(), as its link would. */
+static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "filter-%d", at->ifindex);
+    at->clsact = true;
+    at->old_tcx = oxdp_pins_has_old(progs->pins, name);
+    return at->old_tcx ? 0 : put_filter(progs, at, ret_error);
+}
+
+/* The pinned program tells the next process whose filter it is. */
+static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error)
+{
+    int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
+    int err = oxdp_clsact_attach(at->ifindex, prog_fd, ret_error);
+    char name[32];
+
+    if (!err) {
+        snprintf(name, sizeof name, "filter-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, prog_fd);
+    }
+    return err;
+}
+
+int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    at->old_tcx = false;
+    return at->clsact ? put_filter(progs, at, NULL) : 0;
+}
+
+/* Somebody else's program there does as well. */
+static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    int err;
+
+    at->native = true;
+    at->passes = true;
+    oxdp_special_begin_attach(progs, false);
+    err = oxdp_link_attach(progs, at);
+    oxdp_special_end_attach(progs);
+    return err == -EBUSY || err == -EEXIST ? 0 : err;
+}
+
+static void detach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    oxdp_special_begin_attach(progs, false);
+    oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);
+    at->link_fd = -1;
+    at->old_program = false;
+    at->passes = false;
+    oxdp_special_end_attach(progs);
+}
+
+int oxdp_tcx_pass_prog(const struct oxdp_progs *progs)
+{
+    return bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
+}
+
+uint32_t oxdp_tcx_others_first(int ifindex)
+{
+    uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;
+
+    if (bpf_prog_query(ifindex, ATTACH_TCX_INGRESS, 0, NULL, ids, &n)) {
+        return 0;                       /* No tcx. */
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (oxdp_clsact_is_ours(ids[i])) {
+            return i;
+        }
+    }
+    return n;
+}
+
+bool oxdp_tcx_has_egress(int ifindex)
+{
+    uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;
+
+    return !bpf_prog_query(ifindex, ATTACH_TCX_EGRESS, 0, NULL, ids, &n) && n;      /* Else there is no tcx. */
+}
+
+bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter)
+{
+    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    bool after_theirs = at && at->clsact && (at->passes || at->link_fd < 0);
+
+    return at && oxdp_clsact_find_other(ifindex, after_theirs ? OXDP_CLSACT_PRIORITY : 0, ret_filter);
+}
+
+bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
+{
+    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct bpf_link_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    if (!at) {
+        return false;
+    }
+    if (at->clsact) {
+        return at->old_tcx || oxdp_clsact_runs(ifindex, bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx));
+    }
+    /* A link of tcx says its device where one of XDP does; libbpf's header may not know tcx yet. */
+    return !bpf_obj_get_info_by_fd(at->tcx_fd, &info, &len) && (int) info.xdp.ifindex == ifindex;
+}
+
+static int attach_failed(int err, char **ret_error)
+{
+    return ret_error && *ret_error ? err : oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
+}
+
+int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error)
+{
+    struct oxdp_attachment *at;
+    int err = oxdp_attachment_new(progs, ifindex, port_no, false, NULL, 0, &at, ret_error);
+
+    if (!err) {
+        err = attach(progs, at, ret_error);
+        err = err || !from_xdp ? err : attach_pass(progs, at);
+        if (err) {
+            oxdp_progs_detach(progs, ifindex);
+            err = attach_failed(err, ret_error);
+        }
+    }
+    return err;
+}
+
+int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+
+    if (!at || from_xdp == at->passes) {
+        return at ? 0 : -ENODEV;
+    }
+    if (from_xdp) {
+        return attach_pass(progs, at);
+    }
+    detach_pass(progs, at);
+    return 0;
+}
+
+int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    int err = at ? attach(progs, at, ret_error) : -ENODEV;
+
+    if (!err) {
+        at->port.continues = 1;
+        err = oxdp_attachment_write(progs, at);
+    }
+    return err ? attach_failed(err, ret_error) : 0;
+}
+
+void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
+{
+    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+
+    if (!at) {
+        return;
+    }
+    oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
+    at->tcx_fd = -1;
+    if (at->clsact) {
+        char name[32];
+
+        snprintf(name, sizeof name, "filter-%d", ifindex);
+        oxdp_pins_remove(progs->pins, name);
+        oxdp_clsact_detach(ifindex);
+        at->clsact = false;
+    }
+    at->old_tcx = false;
+    at->port.continues = 0;
+    oxdp_attachment_write(progs, at);
+}
+
+/* A pair of these names that a dead process left is ours. */
+static bool is_our_pair(const char *near, const char *far)
+{
+    struct oxdp_link link;
+
+    return !oxdp_link_get(near, &link) && !strcmp(link.kind, "veth") && link.peer_nsid < 0
+        && link.peer_ifindex == (int) if_nametoindex(far);
+}
+
+static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error)
+{
+    struct oxdp_features changed;
+    int err, fd;
+
+    snprintf(tcx->near, sizeof tcx->near, "%.12s-up", name);
+    snprintf(tcx->far, sizeof tcx->far, "%.12s-in", name);
+    if (is_our_pair(tcx->near, tcx->far)) {
+        oxdp_veth_delete(tcx->near);
+    }
+    err = oxdp_veth_create(tcx->near, tcx->far, n_queues, UPCALL_MTU);
+    if (err == -EEXIST) {
+        return oxdp_fail(err, ret_error, "there is a device %s or %s already, a name that this datapath needs for "
+                         "itself: rename it", tcx->near, tcx->far);
+    }
+    if (err) {
+        return oxdp_fail(err, ret_error, "cannot make the veth pair %s and %s: %s", tcx->near, tcx->far,
+                         strerror(-err));
+    }
+    tcx->has_pair = true;
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    err = fd < 0 ? -errno : oxdp_ethtool_features_switch(fd, tcx->near, unfinished, false, &changed);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return err ? oxdp_fail(err, ret_error, "cannot turn off the offloads of %s: %s", tcx->near, strerror(-err)) : 0;
+}
+
+/* The skeleton, over a copy of its object with the constants, which the caller frees after loading. */
+static int open_object(const struct oxdp_progs *progs, struct oxdp_tcx *tcx, void **ret_image)
+{
+    size_t size;
+    const void *image = tcx_bpf__elf_bytes(&size);
+
+    *ret_image = oxdp_constants_put(&progs->memory.constants, image, size);
+    tcx->skel = *ret_image ? calloc(1, sizeof *tcx->skel) : NULL;
+    if (!tcx->skel) {
+        return -ENOMEM;
+    }
+    if (tcx_bpf__create_skeleton(tcx->skel)) {
+        return -errno;
+    }
+    tcx->skel->skeleton->data = *ret_image;
+    tcx->skel->skeleton->data_sz = size;
+    return bpf_object__open_skeleton(tcx->skel->skeleton, NULL);
+}
+
+static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
+{
+    char *refusal = NULL;
+    void *image = NULL;
+    const char *heard;
+    int err;
+
+    oxdp_libbpf_listen();
+    err = open_object(progs, tcx, &image);
+    err = err ? err : oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal);
+    if (!err) {
+        tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
+        tcx->skel->rodata->upcall_max_len = UPCALL_MAX_LEN;
+        bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);
+        err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
+    }
+    err = err ? err : tcx_bpf__load(tcx->skel);
+    free(image);
+    heard = oxdp_libbpf_heard();
+    if (refusal) {
+        *ret_error = refusal;
+        return err;
+    }
+    return err ? oxdp_fail(err, ret_error, "the tcx program does not load (%s)%s%s%s", strerror(-err),
+                           err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
+                           heard[0] ? "; libbpf says: " : "", heard) : 0;
+}
+
+static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
+{
+    LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = XDP_FLAGS_DRV_MODE);
+    int err;
+
+    tcx->upcall_link_fd = bpf_link_create(bpf_program__fd(tcx->skel->progs.oxdp_upcall), if_nametoindex(tcx->far),
+                                          BPF_XDP, &opts);
+    err = tcx->upcall_link_fd < 0 ? tcx->upcall_link_fd : oxdp_veth_up(tcx->near);
+    err = err ? err : oxdp_veth_up(tcx->far);
+    if (err) {
+        return oxdp_fail(err, ret_error, "cannot use %s: %s", tcx->far, strerror(-err));
+    }
+    /* The programs of pinned links hold their maps. */
+    oxdp_pins_add(progs->pins, "upcall", tcx->upcall_link_fd);
+    return 0;
+}

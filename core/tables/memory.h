@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory that programs and userspace share: the tables of bpf/constant.h, each the only value of a map of its own. */
+#ifndef OXDP_MEMORY_H
+#define OXDP_MEMORY_H 1
+
+#include <stddef.h>
+
+#include "core/programs/patch.h"
+#include "core/tables/table.h"
+
+struct oxdp_memory {
+    struct oxdp_constants constants;    /* Of programs over these tables that omit nothing. */
+    void *table[BPF_N_TABLES];
+    size_t bytes[BPF_N_TABLES];
+};
+
+/* Makes the tables: those of dp/table.h in the sizes of the configuration, 'n_ports' ports (a power of two), 'n_slots' slots
+ * of counters, and room for runs on 'n_cpu_ids' CPUs (behind the highest number).  0; -E2BIG if a table would be larger than
+ * the kernel lets programs address; or another negative errno. */
+int oxdp_memory_create(const struct oxdp_table_config *, uint32_t n_ports, uint32_t n_slots, uint32_t n_cpu_ids,
+                       struct oxdp_memory *);
+void oxdp_memory_destroy(struct oxdp_memory *);
+
+/* The tables of dp/table.h in it, for oxdp_table_create(). */
+struct dp_tables oxdp_memory_tables(const struct oxdp_memory *);
+
+/* The ports as programs find them. */
+static inline struct bpf_port *oxdp_memory_ports(const struct oxdp_memory *memory)
+{
+    return memory->table[BPF_TABLE_ports];
+}
+
+/* The counters of a slot: one for each CPU, as many as the runs. */
+static inline struct bpf_counters *oxdp_memory_counters(const struct oxdp_memory *memory, uint32_t slot)
+{
+    uint32_t n_cpu_ids = memory->constants.number[BPF_LAST_runs] + 1;
+
+    return (struct bpf_counters *) memory->table[BPF_TABLE_counters] + slot * n_cpu_ids;
+}
+
+/* The name of a table's map. */
+const char *oxdp_memory_name(enum bpf_table);
+
+#endif /* core/tables/memory.h */

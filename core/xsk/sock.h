@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AF_XDP sockets: one per receive queue of a device, all on one shared UMEM.
+ *
+ * Receiving ('oxdp_sock_rx') belongs to one thread at a time; sending ('oxdp_sock_tx') may be
+ * called from any thread and locks inside.  Closing must not race with receiving; a sender that
+ * comes after close is the caller's to exclude.
+ */
+#ifndef OXDP_SOCK_H
+#define OXDP_SOCK_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct oxdp_sock;
+struct oxdp_umem;
+
+/* One packet in the UMEM: 'addr' is a byte offset from the UMEM's base, 'len' in bytes. */
+struct oxdp_desc {
+    uint64_t addr;
+    uint32_t len;
+};
+
+struct oxdp_sock_stats {
+    uint64_t rx_packets, rx_bytes;
+    uint64_t tx_packets, tx_bytes;
+    uint64_t tx_dropped;            /* The device's ring stayed full, or no frame was free. */
+    uint64_t tx_invalid;            /* Packets refused: empty, or beyond the end of their frame. */
+    uint64_t rx_ring_full;          /* Kernel: the engine was too slow. */
+    uint64_t rx_fill_empty;         /* Kernel: no free frame waited: too few frames. */
+    uint64_t rx_dropped;            /* Kernel: other reasons. */
+};
+
+/* Opens a socket on queue 'queue' of device 'ifindex' in the caller's network namespace, sharing
+ * 'umem'.  'zerocopy' demands zero-copy (XDP_ZEROCOPY), else copy mode (XDP_COPY) is demanded.
+ * 'fill' is the number of frames the socket keeps waiting for the kernel at first
+ * (it grows under load up to the ring's size and shrinks again with it); 0: the socket only sends.
+ * Returns 0 and stores the socket in '*ret_sock', or a negative errno: -EOPNOTSUPP (no zero-copy),
+ * -ENODEV, -EBUSY (the queue has an AF_XDP socket of somebody else), -ENOMEM. */
+int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zerocopy, uint32_t fill,
+                   struct oxdp_sock **ret_sock);
+
+/* The 'fill' that is fair to one more socket on 'umem': what is lent to a quiet socket does not come back, so the
+ * first sockets get much and later ones less, and there is always something left.  At least 1. */
+uint32_t oxdp_sock_fair_fill(struct oxdp_umem *umem);
+
+/* Closes 'sock' and returns its frames to the UMEM.  NULL is allowed. */
+void oxdp_sock_close(struct oxdp_sock *sock);
+
+/* The same, in the background.  Opening another socket of the same device and destroying the UMEM wait for it. */
+void oxdp_sock_close_later(struct oxdp_sock *sock);
+
+/* Whether the device has not been unregistered since 'sock' was opened: a device that was in another network namespace
+ * for a moment comes back under its old number, but without its sockets. */
+bool oxdp_sock_alive(const struct oxdp_sock *sock);
+
+/* File descriptor: for epoll (readable: frames wait) and for the XSKMAP. */
+int oxdp_sock_fd(const struct oxdp_sock *sock);
+
+/* Receives up to 'max' frames into 'descs' and refills the fill ring; returns how many.  The
+ * caller owns the frames until it gives them to oxdp_umem_put() or oxdp_sock_tx().
+ * Wakes the driver when it asks for that (need-wakeup). */
+uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t max);
+
+/* True if the kernel has no frame to receive into: the UMEM was empty when the socket wanted more.  Nothing arrives
+ * and the descriptor stays silent until oxdp_sock_rx() is called when frames are free again. */
+bool oxdp_sock_starved(const struct oxdp_sock *sock);
+
+/* Sends 'n' frames that the caller owns, takes over all of them, and starts transmission.  What
+ * cannot be queued after a bounded number of tries is dropped, counted in tx_dropped and returned to
+ * the UMEM.  Returns the number queued. */
+uint32_t oxdp_sock_tx(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
+
+/* As oxdp_sock_tx(), for a caller that soon calls that for 'sock', too, with more packets or with none: transmission
+ * may wait until then, so that one system call serves for more packets. */
+uint32_t oxdp_sock_tx_queue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
+
+/* Collects completions (returns frames sent to the stack); cheap when there are none.  Called by the
+ * engine from time to time so that frames do not stay with a socket that sends no more. */
+void oxdp_sock_complete(struct oxdp_sock *sock);
+
+void oxdp_sock_get_stats(const struct oxdp_sock *sock, struct oxdp_sock_stats *ret_stats);
+
+#endif /* core/xsk/sock.h */

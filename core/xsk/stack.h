@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sending frames by the network stack: one packet socket serves all devices of the caller's network namespace.  It costs
+ * next to nothing, but half as much CPU time again for each frame as an AF_XDP socket (core/xsk/sock.h).  Any thread. */
+#ifndef OXDP_STACK_H
+#define OXDP_STACK_H 1
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+/* Returns a descriptor to be closed with close(), or a negative errno. */
+int oxdp_stack_open(void);
+
+/* Sends the 'n' 'frames' out of device 'ifindex', past its queueing discipline and unseen by tcpdump, as AF_XDP does.
+ * When it returns, all are with the device, in this order, or dropped.  Returns how many of them it came to and stores
+ * how many of these the device took in '*ret_sent'.  If the return value is less than 'n', the frame with that index is
+ * longer than the device's MTU allows a packet socket to send. */
+uint32_t oxdp_stack_send(int fd, int ifindex, const struct iovec frames[], uint32_t n, uint32_t *ret_sent);
+
+#endif /* core/xsk/stack.h */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a UMEM, for the files in core/ that move frames or bind sockets. */
+#ifndef OXDP_UMEM_PRIVATE_H
+#define OXDP_UMEM_PRIVATE_H 1
+
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "core/xsk/umem.h"
+
+/* Who has a frame: a socket's number, or one of these. */
+#define OXDP_OWNER_STACK  0xffffu
+#define OXDP_OWNER_CALLER 0xfffeu
+#define OXDP_MAX_SOCKS    0xfffeu
+
+struct oxdp_umem {
+    uint8_t *base;
+    uint32_t n_frames;
+
+    /* By frame: who has it.  Only the present owner writes, so relaxed atomics are enough; the scan that
+     * recovers a closed socket's frames looks for that socket's number only. */
+    uint16_t *owner;
+
+    pthread_mutex_t lock;       /* Protects the stack. */
+    uint32_t *stack;            /* Numbers of free frames. */
+    uint32_t n_free;            /* Written under 'lock', read anywhere. */
+
+    /* Control, not on the packet's way. */
+    pthread_mutex_t bind_lock;  /* Protects what follows. */
+    struct oxdp_sock **socks;   /* By socket number; NULL: the number is free. */
+    uint32_t n_socks_allocated;
+    uint32_t n_receivers;       /* Sockets to which frames are lent. */
+    int64_t freed_ms;           /* When a socket was last closed, at first when this was made: CLOCK_MONOTONIC. */
+    int spare_fd;               /* A socket that registered the memory and is not bound yet, or -1. */
+};
+
+static inline int64_t oxdp_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static inline void oxdp_umem_set_owner(struct oxdp_umem *umem, uint64_t addr, uint16_t owner)
+{
+    __atomic_store_n(&umem->owner[addr / OXDP_FRAME_SIZE], owner, __ATOMIC_RELAXED);
+}
+
+/* Opens an AF_XDP socket and registers the memory with it: a new UMEM for the kernel, over the same pages.
+ * Returns the file descriptor, or a negative errno. */
+int oxdp_umem_register(const struct oxdp_umem *umem);
+
+/* As oxdp_umem_get(), for socket number 'owner' instead of the caller. */
+uint32_t oxdp_umem_take(struct oxdp_umem *umem, uint16_t owner, uint64_t addrs[], uint32_t n);
+
+/* Puts back every frame that socket number 'owner' still has, which the kernel must have let go of.
+ * Returns how many. */
+uint32_t oxdp_umem_recover(struct oxdp_umem *umem, uint16_t owner);
+
+#endif /* core/xsk/umem_private.h */

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executing actions: Open vSwitch's odp_execute_actions() edits packets; what
+ * needs the datapath comes back here through its callback. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include <errno.h>
+
+#include "ovs/state/ct.h"
+#include "dpif.h"
+#include "flow.h"
+#include "netlink.h"
+#include "odp-execute.h"
+#include "odp-netlink.h"
+#include "odp-util.h"
+#include "openvswitch/match.h"
+#include "openvswitch/vlog.h"
+#include "ovs-thread.h"
+#include "packets.h"
+#include "timeval.h"
+#include "ovs/lookup/validate.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_execute);
+
+static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(5, 5);
+
+/* How often the packets now handled by this thread have been recirculated. */
+DEFINE_STATIC_PER_THREAD_DATA(uint32_t, recirc_depth, 0)
+
+struct execute_aux {
+    struct dpif_xdp_ctx *ctx;
+    const struct miniflow *key;         /* Of the packets, as they came. */
+};
+
+/* A flow in compressed form. */
+struct flow_key {
+    struct miniflow mf;
+    uint64_t buf[FLOW_U64S];
+};
+
+static void flow_key_init(struct flow_key *, const struct flow *);
+static void execute_action(void *aux, struct dp_packet_batch *,
+                           const struct nlattr *, bool should_steal);
+static void execute_lb_output(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                              bool should_steal, uint32_t bond);
+static void execute_tunnel_push(struct dpif_xdp_ctx *,
+                                struct dp_packet_batch *, bool should_steal,
+                                const struct ovs_action_push_tnl *);
+static void execute_tunnel_pop(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                               bool should_steal, odp_port_t);
+static void execute_userspace(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                              bool should_steal, const struct nlattr *);
+static void execute_recirc(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                           bool should_steal, uint32_t recirc_id);
+static void execute_meter(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                          uint32_t meter);
+static void execute_ct(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                       const struct miniflow *, const struct nlattr *);
+
+uint32_t
+dpif_xdp_recirc_depth(void)
+{
+    return *recirc_depth_get();
+}
+
+/* Executes 'actions' on 'batch'.  'key' is the flow of the packets as they
+ * came, 'growth' what dpif_xdp_actions_growth() says of 'actions'.  Frees the
+ * packets if 'should_steal', else leaves them, changed, in 'batch'. */
+void
+dpif_xdp_execute_actions(struct dpif_xdp_ctx *ctx,
+                         struct dp_packet_batch *batch, bool should_steal,
+                         const struct miniflow *key,
+                         const struct nlattr *actions, size_t actions_len,
+                         uint32_t growth)
+{
+    struct execute_aux aux = { ctx, key };
+
+    if (growth) {
+        dpif_xdp_packets_make_room(batch, growth);
+    }
+    odp_execute_actions(&aux, batch, should_steal, actions, actions_len,
+                        execute_action);
+}
+
+/* Calls 'cb' for each of 'actions' and the actions nested in them. */
+static void
+for_each_action(const struct nlattr *actions, size_t actions_len,
+                void (*cb)(const struct nlattr *, void *aux), void *aux)
+{
+    static const uint16_t branches[] = {
+        OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_GREATER,
+        OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_LESS_EQUAL,
+    };
+    const struct nlattr *a, *nested;
+    unsigned int left;
+
+    NL_ATTR_FOR_EACH_UNSAFE (a, left, actions, actions_len) {
+        cb(a, aux);
+        switch (nl_attr_type(a)) {
+        case OVS_ACTION_ATTR_CLONE:
+            for_each_action(nl_attr_get(a), nl_attr_get_size(a), cb, aux);
+            break;
+
+        case OVS_ACTION_ATTR_SAMPLE:
+            nested = nl_attr_find_nested(a, OVS_SAMPLE_ATTR_ACTIONS);
+            if (nested) {
+                for_each_action(nl_attr_get(nested), nl_attr_get_size(nested),
+                                cb, aux);
+            }
+            break;
+
+        case OVS_ACTION_ATTR_CHECK_PKT_LEN:
+            for (size_t i = 0; i < ARRAY_SIZE(branches); i++) {
+                nested = nl_attr_find_nested(a, branches[i]);
+                if (nested) {
+                    for_each_action(nl_attr_get(nested),
+                                    nl_attr_get_size(nested), cb, aux);
+                }
+            }
+            break;
+
+        default:
+            break;
+        }
+    }
+}
+
+static void
+add_growth(const struct nlattr *a, void *growth_)
+{
+    uint32_t *growth = growth_;
+
+    switch (nl_attr_type(a)) {
+    case OVS_ACTION_ATTR_PUSH_VLAN:
+        *growth += VLAN_HEADER_LEN;
+        break;
+    case OVS_ACTION_ATTR_PUSH_MPLS:
+    case OVS_ACTION_ATTR_ADD_MPLS:
+        *growth += MPLS_HLEN;
+        break;
+    case OVS_ACTION_ATTR_PUSH_ETH:
+        *growth += ETH_HEADER_LEN;
+        break;
+    case OVS_ACTION_ATTR_PUSH_NSH:
+        *growth += NSH_HDR_MAX_LEN;
+        break;
+    case OVS_ACTION_ATTR_TUNNEL_PUSH: {
+        const struct ovs_action_push_tnl *data = nl_attr_get(a);
+
+        *growth += data->header_len;
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+/* Returns an upper bound of the bytes that 'actions' put in front of a packet
+ * before it leaves or is recirculated. */
+uint32_t
+dpif_xdp_actions_growth(const struct nlattr *actions, size_t actions_len)
+{
+    uint32_t growth = 0;
+
+    for_each_action(actions, actions_len, add_growth, &growth);
+    return growth;
+}
+
+static void
+find_hash(const struct nlattr *a, void *uses_hash)
+{
+    switch (nl_attr_type(a)) {
+    case OVS_ACTION_ATTR_HASH:
+    case OVS_ACTION_ATTR_LB_OUTPUT:
+    case OVS_ACTION_ATTR_RECIRC:
+    case OVS_ACTION_ATTR_TUNNEL_PUSH:
+        *(bool *) uses_hash = true;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Whether 'actions' depend on the hash that the engine gives a packet when it
+ * extracts its key. */
+bool
+dpif_xdp_actions_use_hash(const struct nlattr *actions, size_t actions_len)
+{
+    bool uses_hash = false;
+
+    for_each_action(actions, actions_len, find_hash, &uses_hash);
+    return uses_hash;
+}
+
+/* The 'execute' operation: see lib/dpif.h.  Any thread may call it, also from
+ * inside an upcall. */
+int
+dpif_xdp_execute(struct dpif *dpif, struct dpif_execute *execute)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    size_t size = dp_packet_size(execute->packet);
+    struct dp_packet_batch batch;
+    struct dpif_xdp_ctx ctx;
+    struct flow_key key;
+
+    if (size < ETH_HEADER_LEN || size > UINT16_MAX
+        || dpif_xdp_validate_actions(execute->actions,
+                                     execute->actions_len)) {
+        return EINVAL;
+    }
+    if (execute->probe) {
+        /* Executing would send a packet that nobody meant to send. */
+        return 0;
+    }
+
+    /* The packet may never have been in the datapath, but actions rely on its
+     * hash. */
+    if (!dp_packet_rss_valid(execute->packet)) {
+        dp_packet_set_rss_hash(execute->packet,
+                               flow_hash_5tuple(execute->flow, 0));
+    }
+
+    flow_key_init(&key, execute->flow);
+
+    /* Packets from a controller, and of LACP, CFM or BFD, are few, and people
+     * want to see them with tcpdump, to which AF_XDP does not show them. */
+    dpif_xdp_ctx_init(&ctx, dp, NULL);
+    ctx.via_stack = true;
+    dp_packet_batch_init_packet(&batch, dp_packet_clone(execute->packet));
+    dpif_xdp_execute_actions(&ctx, &batch, false, &key.mf, execute->actions,
+                             execute->actions_len, 0);
+    dpif_xdp_output_flush(&ctx);
+
+    /* The caller may want what the actions made of the packet.  It may be
+     * gone, or have become several fragments, which nobody could use. */
+    if (dp_packet_batch_size(&batch) == 1) {
+        dp_packet_swap(execute->packet, batch.packets[0]);
+    }
+    dp_packet_delete_batch(&batch, true);
+    return 0;
+}
+
+static void
+flow_key_init(struct flow_key *key, const struct flow *flow)
+{
+    miniflow_map_init(&key->mf, flow);
+    miniflow_init(&key->mf, flow);
+}
+
+static void
+execute_action(void *aux_, struct dp_packet_batch *batch,
+               const struct nlattr *a, bool should_steal)
+{
+    struct execute_aux *aux = aux_;
+    struct dpif_xdp_ctx *ctx = aux->ctx;
+
+    switch ((enum ovs_action_attr) nl_attr_type(a)) {
+    case OVS_ACTION_ATTR_OUTPUT:
+        dpif_xdp_output(ctx, batch, should_steal, nl_attr_get_odp_port(a));
+        return;
+
+    case OVS_ACTION_ATTR_LB_OUTPUT:
+        execute_lb_output(ctx, batch, should_steal, nl_attr_get_u32(a));
+        return;
+
+    case OVS_ACTION_ATTR_TUNNEL_PUSH:
+        execute_tunnel_push(ctx, batch, should_steal, nl_attr_get(a));
+        return;
+
+    case OVS_ACTION_ATTR_TUNNEL_POP:
+        execute_tunnel_pop(ctx, batch, should_steal, nl_attr_get_odp_port(a));
+        return;
+
+    case OVS_ACTION_ATTR_USERSPACE:
+        execute_userspace(ctx, batch, should_steal, a);
+        return;
+
+    case OVS_ACTION_ATTR_RECIRC:
+        execute_recirc(ctx, batch, should_steal, nl_attr_get_u32(a));
+        return;
+
+    case OVS_ACTION_ATTR_CT:
+        execute_ct(ctx, batch, aux->key, a);
+        break;
+
+    case OVS_ACTION_ATTR_METER:
+        execute_meter(ctx, batch, nl_attr_get_u32(a));
+        break;
+
+    case OVS_ACTION_ATTR_PUSH_VLAN:
+    case OVS_ACTION_ATTR_POP_VLAN:
+    case OVS_ACTION_ATTR_PUSH_MPLS:
+    case OVS_ACTION_ATTR_POP_MPLS:
+    case OVS_ACTION_ATTR_SET:
+    case OVS_ACTION_ATTR_SET_MASKED:
+    case OVS_ACTION_ATTR_SAMPLE:
+    case OVS_ACTION_ATTR_HASH:
+    case OVS_ACTION_ATTR_UNSPEC:
+    case OVS_ACTION_ATTR_TRUNC:
+    case OVS_ACTION_ATTR_PUSH_ETH:
+    case OVS_ACTION_ATTR_POP_ETH:
+    case OVS_ACTION_ATTR_CLONE:
+    case OVS_ACTION_ATTR_PUSH_NSH:
+    case OVS_ACTION_ATTR_POP_NSH:
+    case OVS_ACTION_ATTR_CT_CLEAR:
+    case OVS_ACTION_ATTR_CHECK_PKT_LEN:
+    case OVS_ACTION_ATTR_DROP:
+    case OVS_ACTION_ATTR_ADD_MPLS:
+    case __OVS_ACTION_ATTR_MAX:
+        OVS_NOT_REACHED();
+    }
+
+    dp_packet_delete_batch(batch, should_steal);
+}
+
+/* Makes '*batch' the packets that an action may consume and shorten: itself
+ * if 'should_steal', else 'copy', filled with clones.  Applies what a "trunc"
+ * before the action said. */
+static void
+take_packets(struct dpif_xdp_ctx *ctx, struct dp_packet_batch **batch,
+             struct dp_packet_batch *copy, bool should_steal)
+{
+    if (!should_steal) {
+        struct dp_packet *packet;
+
+        dp_packet_batch_init(copy);
+        copy->trunc = (*batch)->trunc;
+        DP_PACKET_BATCH_FOR_EACH (i, packet, *batch) {
+            dp_packet_batch_add(copy,
+                                dpif_xdp_packet_clone(ctx->dp->packets,
+                                                      packet));
+        }
+        dp_packet_batch_reset_cutlen(*batch);
+        *batch = copy;
+    }
+    dp_packet_batch_apply_cutlen(*batch);
+}
+
+static void
+execute_lb_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+                  bool should_steal, uint32_t bond)
+{
+    struct dp_packet_batch copy;
+    struct dp_packet *packet;
+
+    take_packets(ctx, &batch, &copy, should_steal);
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        uint32_t hash = dp_packet_get_rss_hash(packet);
+        uint32_t size = dp_packet_size(packet);
+        struct dp_packet_batch one;
+        odp_port_t member;
+
+        if (!dpif_xdp_bond_select(&ctx->dp->bonds, bond, hash, &member)) {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_BOND, 1);
+            dp_packet_delete(packet);
+            continue;
+        }
+        dp_packet_batch_init_packet(&one, packet);
+        if (dpif_xdp_output(ctx, &one, true, member)) {
+            dpif_xdp_bond_account(&ctx->dp->bonds, bond, hash, size);
+        }
+    }
+}
+
+static void
+execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+                    bool should_steal, const struct ovs_action_push_tnl *data)
+{
+    const struct dpif_xdp_port *port;
+    size_t n = dp_packet_batch_size(batch);
+
+    if (should_steal) {
+        /* Nobody would see the result. */
+        dp_packet_delete_batch(batch, true);
+        return;
+    }
+
+    dp_packet_batch_apply_cutlen(batch);
+    port = dpif_xdp_port_lookup(ctx->dp, data->tnl_port);
+    if (!port || !netdev_has_tunnel_push_pop(port->netdev)) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_TUNNEL, n);
+        dp_packet_delete_batch(batch, true);
+        return;
+    }
+
+    dpif_xdp_packets_make_room(batch, data->header_len);
+    if (netdev_push_header(port->netdev, batch, data)) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_PUSH, n);
+        dp_packet_delete_batch(batch, true);
+    } else if (dp_packet_batch_size(batch) < n) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_PUSH,
+                             n - dp_packet_batch_size(batch));
+    }
+}
+
+/* Handles the packets of 'batch', which is consumed, once more. */
+static void
+recirculate(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
+{
+    uint32_t *depth = recirc_depth_get();
+
+    (*depth)++;
+    dpif_xdp_input(ctx, batch, NULL);
+    (*depth)--;
+}
+
+static void
+execute_tunnel_pop(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+                   bool should_steal, odp_port_t port_no)
+{
+    const struct dpif_xdp_port *port;
+    struct dp_packet_batch copy;
+    struct dp_packet *packet;
+    size_t n = dp_packet_batch_size(batch);
+
+    port = dpif_xdp_port_lookup(ctx->dp, port_no);
+    if (port && !netdev_has_tunnel_push_pop(port->netdev)) {
+        port = NULL;
+    }
+    if (!port || *recirc_depth_get() >= DPIF_XDP_MAX_RECIRC_DEPTH) {
+        dpif_xdp_count_drops(ctx->dp, port ? DPIF_XDP_DROP_RECIRC_DEPTH
+                             : DPIF_XDP_DROP_INVALID_TUNNEL, n);
+        dp_packet_delete_batch(batch, should_steal);
+        return;
+    }
+
+    take_packets(ctx, &batch, &copy, should_steal);
+    netdev_pop_header(port->netdev, batch);
+    if (dp_packet_batch_size(batch) < n) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_POP,
+                             n - dp_packet_batch_size(batch));
+    }
+    if (dp_packet_batch_is_empty(batch)) {
+        return;
+    }
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        packet->md.in_port.odp_port = port_no;
+    }
+    recirculate(ctx, batch);
+}
+
+static void
+execute_recirc(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+               bool should_steal, uint32_t recirc_id)
+{
+    struct dp_packet_batch copy;
+    struct dp_packet *packet;
+
+    if (*recirc_depth_get() >= DPIF_XDP_MAX_RECIRC_DEPTH) {
+        VLOG_WARN_RL(&rl, "%s: packet dropped after %d recirculations",
+                     ctx->dp->name, DPIF_XDP_MAX_RECIRC_DEPTH);
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_RECIRC_DEPTH,
+                             dp_packet_batch_size(batch));
+        dp_packet_delete_batch(batch, should_steal);
+        return;
+    }
+
+    if (!should_steal) {
+        /* A pending "trunc" stays with the original and with the copy. */
+        dp_packet_batch_init(&copy);
+        copy.trunc = batch->trunc;
+        DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+            dp_packet_batch_add(&copy,
+                                dpif_xdp_packet_clone(ctx->dp->packets,
+                                                      packet));
+        }
+        batch = &copy;
+    }
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        packet->md.recirc_id = recirc_id;
+    }
+    recirculate(ctx, batch);
+}
+
+static void
+execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+                  bool should_steal, const struct nlattr *a)
+{
+    struct dpif_xdp_dp *dp = ctx->dp;
+    const struct nlattr *userdata
+        = nl_attr_find_nested(a, OVS_USERSPACE_ATTR_USERDATA);
+    struct dp_packet_batch copy;
+    struct dp_packet *packet;
+    struct ofpbuf actions;
+
+    if (fat_rwlock_tryrdlock(&dp->upcall_rwlock)) {
+        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_UPCALL_DISABLED,
+                             dp_packet_batch_size(batch));
+        dp_packet_delete_batch(batch, should_steal);
+        return;
+    }
+
+    if (batch->trunc && !should_steal) {
+        take_packets(ctx, &batch, &copy, false);
+        should_steal = true;
+    } else {
+        dp_packet_batch_apply_cutlen(batch);
+    }
+
+    size_t n = dp_packet_batch_size(batch), i;
+
+    ofpbuf_init(&actions, 0);
+    DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
+        struct flow flow;
+        ovs_u128 ufid;
+        int error;
+
+        flow_extract(packet, &flow);
+        odp_flow_key_hash(&flow, sizeof flow, &ufid);
+        ofpbuf_clear(&actions);
+        error = dpif_xdp_upcall(dp, packet, &flow, NULL, &ufid,
+                                DPIF_UC_ACTION, userdata, &actions, NULL);
+        if (!error || error == ENOSPC) {
+            struct dp_packet_batch one;
+            struct flow_key key;
+
+            flow_key_init(&key, &flow);
+            dp_packet_batch_init_packet(&one, packet);
+            dpif_xdp_execute_actions(ctx, &one, should_steal, &key.mf,
+                                     actions.data, actions.size,
+                                     dpif_xdp_actions_growth(actions.data,
+                                                             actions.size));
+            if (!should_steal && !dp_packet_batch_is_empty(&one)) {
+                /* Actions may have replaced the packet. */
+                dp_packet_batch_refill(batch, one.packets[0], i);
+            }
+        } else {
+            dpif_xdp_count_drops(dp, DPIF_XDP_DROP_USERSPACE_ERROR, 1);
+            if (should_steal) {
+                dp_packet_delete(packet);
+            } else {
+                dp_packet_batch_refill(batch, packet, i);
+            }
+        }
+    }
+    ofpbuf_uninit(&actions);
+    fat_rwlock_unlock(&dp->upcall_rwlock);
+}
+
+static void
+execute_meter(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+              uint32_t meter)
+{
+    size_t n = dp_packet_batch_size(batch);
+
+    dpif_xdp_meter_run(&ctx->dp->meters, batch, meter, ctx->now);
+    n -= dp_packet_batch_size(batch);
+    if (n) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_METER, n);
+    }
+}
+
+static void
+execute_ct(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+           const struct miniflow *key, const struct nlattr *a)
+{
+    struct flow flow;
+
+    miniflow_expand(key, &flow);
+    dpif_xdp_ct_execute(ctx->dp->conntrack, batch, a, &flow,
+                        ctx->now / 1000);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From packets to flows: look up, ask ofproto about the rest, execute. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include <errno.h>
+
+#include "dpif.h"
+#include "flow.h"
+#include "odp-util.h"
+#include "openvswitch/ofp-print.h"
+#include "openvswitch/match.h"
+#include "openvswitch/vlog.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_input);
+
+static struct vlog_rate_limit upcall_rl = VLOG_RATE_LIMIT_INIT(600, 600);
+
+/* The packets of a burst that match one flow. */
+struct flow_batch {
+    struct dpif_xdp_flow *flow;
+    size_t n_bytes;
+    uint16_t tcp_flags;
+    struct dp_packet_batch packets;
+};
+
+/* The flows of a burst. */
+struct flow_batches {
+    size_t n;
+    struct flow_batch batches[NETDEV_MAX_BURST];
+};
+
+static void drop_runts(struct dpif_xdp_ctx *, struct dp_packet_batch *);
+static void take_matched(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                         struct dpif_xdp_flow *matched[],
+                         struct flow_batches *);
+static void find_flows(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                       struct flow_batches *);
+static void take_alike(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                       struct flow_batches *);
+static void add_to_flow(struct flow_batches *, struct dpif_xdp_flow *,
+                        struct dp_packet *, uint16_t tcp_flags);
+static void execute_flow(struct dpif_xdp_ctx *, struct flow_batch *);
+static void handle_misses(struct dpif_xdp_ctx *, struct dp_packet_batch *,
+                          struct dpif_xdp_key *keys[],
+                          struct dpif_xdp_rule *rules[],
+                          struct flow_batches *);
+static void handle_miss(struct dpif_xdp_ctx *, struct dp_packet *,
+                        const struct dpif_xdp_key *, struct ofpbuf *actions,
+                        struct ofpbuf *put_actions);
+
+/* Handles a burst of packets, whose metadata is set.  Consumes 'batch'.
+ * 'matched', unless it is NULL, has the flow of each packet that a program
+ * has found already, else NULL. */
+void
+dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+               struct dpif_xdp_flow *matched[])
+{
+    struct flow_batches flows;
+
+    flows.n = 0;
+    if (matched) {
+        take_matched(ctx, batch, matched, &flows);
+    } else {
+        drop_runts(ctx, batch);
+    }
+    if (ctx->expect_simple && *ctx->expect_simple
+        && dp_packet_batch_size(batch) > 1) {
+        take_alike(ctx, batch, &flows);
+    }
+    if (!dp_packet_batch_is_empty(batch)) {
+        find_flows(ctx, batch, &flows);
+    }
+    for (size_t i = 0; i < flows.n; i++) {
+        execute_flow(ctx, &flows.batches[i]);
+    }
+}
+
+/* Sorts the packets of 'batch' into 'flows' and handles those that have none. */
+static void
+find_flows(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+           struct flow_batches *flows)
+{
+    size_t n = dp_packet_batch_size(batch);
+    uint32_t depth = dpif_xdp_recirc_depth();
+    struct dpif_xdp_key keys[NETDEV_MAX_BURST];
+    struct dpif_xdp_key *key_ptrs[NETDEV_MAX_BURST];
+    struct dpif_xdp_rule *rules[NETDEV_MAX_BURST];
+    struct dp_packet *packet;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        if (i + 1 < n) {
+            OVS_PREFETCH(dp_packet_data(batch->packets[i + 1]));
+        }
+        key_ptrs[i] = &keys[i];
+        dpif_xdp_key_from_packet(packet, &keys[i], depth);
+    }
+    if (OVS_UNLIKELY(!dpif_xdp_cls_lookup_batch(&ctx->dp->cls, ctx->cache,
+                                                key_ptrs, n, rules,
+                                                ctx->cls_stats))) {
+        handle_misses(ctx, batch, key_ptrs, rules, flows);
+        return;
+    }
+    if (ctx->expect_simple) {
+        *ctx->expect_simple = dpif_xdp_rule_is_simple(rules[0]);
+    }
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        add_to_flow(flows, dpif_xdp_flow_from_rule(rules[i]), packet,
+                    miniflow_get_tcp_flags(&keys[i].mf));
+    }
+}
+
+/* Calls the function that ofproto registered; the arguments are those of
+ * upcall_callback in lib/dpif.h.  The caller holds 'dp->upcall_rwlock'.
+ * Returns 0, ENOSPC (execute, but do not install) or another errno. */
+int
+dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
+                struct flow *flow, struct flow_wildcards *wc, ovs_u128 *ufid,
+                enum dpif_upcall_type type, const struct nlattr *userdata,
+                struct ofpbuf *actions, struct ofpbuf *put_actions)
+{
+    if (OVS_UNLIKELY(!dp->upcall_cb)) {
+        return ENODEV;
+    }
+
+    if (OVS_UNLIKELY(!VLOG_DROP_DBG(&upcall_rl))) {
+        struct ds ds = DS_EMPTY_INITIALIZER;
+        char *text = ofp_dp_packet_to_string(packet);
+
+        flow_format(&ds, flow, NULL);
+        VLOG_DBG("%s: %s upcall:\n%s\n%s", dp->name,
+                 dpif_upcall_type_to_string(type), ds_cstr(&ds), text);
+        free(text);
+        ds_destroy(&ds);
+    }
+    return dp->upcall_cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
+                         actions, wc, put_actions, dp->upcall_aux);
+}
+
+/* Removes from 'batch' what is too short to be an Ethernet frame. */
+static void
+drop_runts(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
+{
+    size_t n = dp_packet_batch_size(batch);
+    struct dp_packet *packet;
+    size_t i;
+
+    DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
+        if (OVS_UNLIKELY(dp_packet_size(packet) < ETH_HEADER_LEN)) {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PACKET, 1);
+            dp_packet_delete(packet);
+        } else {
+            dp_packet_batch_refill(batch, packet, i);
+        }
+    }
+}
+
+/* Moves the packets of 'batch' whose flow is in 'matched' to 'flows', without
+ * looking at them again, and drops what is no Ethernet frame.  Behind a packet
+ * that no program matched none is moved: its flow may have come in between,
+ * and packets of one flow must not change places. */
+static void
+take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+             struct dpif_xdp_flow *matched[], struct flow_batches *flows)
+{
+    size_t n = dp_packet_batch_size(batch);
+    struct dp_packet *packet;
+    bool any_miss = false;
+    size_t i;
+
+    DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
+        struct dpif_xdp_flow *flow = matched[i];
+
+        any_miss |= !flow;
+        if (OVS_UNLIKELY(dp_packet_size(packet) < ETH_HEADER_LEN)) {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PACKET, 1);
+            dp_packet_delete(packet);
+        } else if (any_miss || dpif_xdp_flow_actions(flow)->uses_hash) {
+            dp_packet_batch_refill(batch, packet, i);
+        } else {
+            /* This sets the offsets of the layers, too. */
+            uint16_t tcp_flags = parse_tcp_flags(packet, NULL, NULL, NULL);
+
+            add_to_flow(flows, flow, packet, tcp_flags);
+            ctx->cls_stats->n_cache_hit++;
+        }
+    }
+}
+
+/* What a simple flow looks at. */
+struct kind {
+    ovs_be16 dl_type;
+    ovs_be16 tci;
+    uint8_t nw_frag;
+};
+
+static inline uint16_t
+kind_from_packet(struct dp_packet *packet, struct kind *kind)
+{
+    memset(kind, 0, sizeof *kind);
+    return parse_tcp_flags(packet, &kind->dl_type, &kind->nw_frag, &kind->tci);
+}
+
+static inline bool
+is_alike(const struct dp_packet *a, const struct kind *kind_a,
+         const struct dp_packet *b, const struct kind *kind_b)
+{
+    return (a->md.in_port.odp_port == b->md.in_port.odp_port
+            && a->md.recirc_id == b->md.recirc_id
+            && a->packet_type == b->packet_type
+            && kind_a->dl_type == kind_b->dl_type
+            && kind_a->tci == kind_b->tci
+            && kind_a->nw_frag == kind_b->nw_frag);
+}
+
+/* If the first packet of 'batch' has a simple flow, moves it and all others
+ * that this flow matches, too, to 'flows': only the first one's key is
+ * extracted and looked up. */
+static void
+take_alike(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+           struct flow_batches *flows)
+{
+    struct dp_packet *first = batch->packets[0];
+    size_t n = dp_packet_batch_size(batch);
+    struct kind first_kind, kind;
+    struct dpif_xdp_flow *flow;
+    struct dpif_xdp_rule *rule;
+    struct dpif_xdp_key key;
+    size_t n_left = 0;
+
+    dpif_xdp_key_from_packet(first, &key, dpif_xdp_recirc_depth());
+    if (!dpif_xdp_cls_lookup_batch(&ctx->dp->cls, ctx->cache,
+                                   &(struct dpif_xdp_key *) { &key }, 1,
+                                   &rule, ctx->cls_stats)
+        || !dpif_xdp_rule_is_simple(rule)) {
+        *ctx->expect_simple = false;
+        return;
+    }
+    flow = dpif_xdp_flow_from_rule(rule);
+    if (dpif_xdp_flow_actions(flow)->uses_hash || !dp_packet_is_eth(first)) {
+        *ctx->expect_simple = false;
+        return;
+    }
+
+    add_to_flow(flows, flow, first, kind_from_packet(first, &first_kind));
+    for (size_t i = 1; i < n; i++) {
+        struct dp_packet *packet = batch->packets[i];
+        uint16_t tcp_flags = kind_from_packet(packet, &kind);
+
+        if (is_alike(first, &first_kind, packet, &kind)) {
+            add_to_flow(flows, flow, packet, tcp_flags);
+        } else {
+            batch->packets[n_left++] = packet;
+        }
+    }
+    batch->count = n_left;
+    ctx->cls_stats->n_cache_hit += n - n_left - 1;
+}
+
+static void
+add_to_flow(struct flow_batches *flows, struct dpif_xdp_flow *flow,
+            struct dp_packet *packet, uint16_t tcp_flags)
+{
+    struct flow_batch *batch;
+
+    for (size_t i = flows->n; i-- > 0; ) {
+        batch = &flows->batches[i];
+        if (batch->flow == flow) {
+            goto found;
+        }
+    }
+    batch = &flows->batches[flows->n++];
+    batch->flow = flow;
+    batch->n_bytes = 0;
+    batch->tcp_flags = 0;
+    dp_packet_batch_init(&batch->packets);
+
+found:
+    batch->n_bytes += dp_packet_size(packet);
+    batch->tcp_flags |= tcp_flags;
+    dp_packet_batch_add(&batch->packets, packet);
+}
+
+static void
+execute_flow(struct dpif_xdp_ctx *ctx, struct flow_batch *batch)
+{
+    const struct dpif_xdp_actions *actions
+        = dpif_xdp_flow_actions(batch->flow);
+
+    dpif_xdp_flow_used(batch->flow, dp_packet_batch_size(&batch->packets),
+                       batch->n_bytes, batch->tcp_flags, ctx->now / 1000);
+    dpif_xdp_execute_actions(ctx, &batch->packets, true, batch->flow->key,
+                             actions->actions, actions->size,
+                             actions->growth);
+}
+
+/* Sorts the packets of 'batch' whose flow is known ('rules[i]' is not null)
+ * into 'flows', and asks ofproto about the others. */
+static void
+handle_misses(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+              struct dpif_xdp_key *keys[], struct dpif_xdp_rule *rules[],
+              struct flow_batches *flows)
+{
+    struct dpif_xdp_dp *dp = ctx->dp;
+    uint64_t actions_stub[512 / 8], put_stub[512 / 8];
+    struct ofpbuf actions, put_actions;
+    struct dp_packet *packet;
+    bool enabled = !fat_rwlock_tryrdlock(&dp->upcall_rwlock);
+
+    ofpbuf_use_stub(&actions, actions_stub, sizeof actions_stub);
+    ofpbuf_use_stub(&put_actions, put_stub, sizeof put_stub);
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        if (!rules[i]) {
+            /* A packet before it may have brought the flow. */
+            rules[i] = dpif_xdp_cls_lookup(&dp->cls, keys[i]);
+        }
+        if (rules[i]) {
+            add_to_flow(flows, dpif_xdp_flow_from_rule(rules[i]), packet,
+                        miniflow_get_tcp_flags(&keys[i]->mf));
+        } else if (enabled) {
+            handle_miss(ctx, packet, keys[i], &actions, &put_actions);
+        } else {
+            dpif_xdp_count_drops(dp, DPIF_XDP_DROP_UPCALL_DISABLED, 1);
+            dpif_xdp_count_lost(dp);
+            dp_packet_delete(packet);
+        }
+    }
+
+    ofpbuf_uninit(&actions);
+    ofpbuf_uninit(&put_actions);
+    if (enabled) {
+        fat_rwlock_unlock(&dp->upcall_rwlock);
+    }
+}
+
+/* Asks ofproto about 'packet', executes the answer and installs the flow. */
+static void
+handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
+            const struct dpif_xdp_key *key, struct ofpbuf *actions,
+            struct ofpbuf *put_actions)
+{
+    struct dpif_xdp_dp *dp = ctx->dp;
+    struct dp_packet_batch batch;
+    struct match match;
+    ovs_u128 ufid;
+    int error;
+
+    match.tun_md.valid = false;
+    miniflow_expand(&key->mf, &match.flow);
+    memset(&match.wc, 0, sizeof match.wc);
+    ofpbuf_clear(actions);
+    ofpbuf_clear(put_actions);
+    odp_flow_key_hash(&match.flow, sizeof match.flow, &ufid);
+
+    error = dpif_xdp_upcall(dp, packet, &match.flow, &match.wc, &ufid,
+                            DPIF_UC_MISS, NULL, actions, put_actions);
+    if (error && error != ENOSPC) {
+        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_UPCALL_ERROR, 1);
+        dpif_xdp_count_lost(dp);
+        dp_packet_delete(packet);
+        return;
+    }
+
+    dp_packet_batch_init_packet(&batch, packet);
+    dpif_xdp_execute_actions(ctx, &batch, true, &key->mf, actions->data,
+                             actions->size,
+                             dpif_xdp_actions_growth(actions->data,
+                                                     actions->size));
+
+    if (error != ENOSPC) {
+        struct ofpbuf *install = put_actions->size ? put_actions : actions;
+
+        dpif_xdp_wc_finish(&match.wc);
+        ovs_mutex_lock(&dp->flow_mutex);
+        if (!dpif_xdp_cls_lookup(&dp->cls, key)) {
+            dpif_xdp_flow_install(dp, dpif_xdp_cls_subtable(&dp->cls,
+                                                            &match.wc),
+                                  &match.flow, &key->mf, &ufid, install->data,
+                                  install->size, false);
+        }
+        ovs_mutex_unlock(&dp->flow_mutex);
+    }
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sending: packets wait in one batch per port until the burst that produced
+ * them is done, then leave together. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include "netdev-provider.h"
+#include "timeval.h"
+
+static void send_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
+                       struct dp_packet_batch *, bool more);
+static bool try_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
+                      struct dp_packet_batch *, bool more);
+static struct dpif_xdp_out *find_out(struct dpif_xdp_ctx *,
+                                     struct dpif_xdp_port *, size_t n);
+
+/* Prepares 'ctx' for one burst of 'dp', in 'thread' or, if 'thread' is NULL,
+ * in some other thread. */
+void
+dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
+                  struct dpif_xdp_thread *thread)
+{
+    ctx->dp = dp;
+    ctx->cache = thread ? dpif_xdp_thread_cache(thread) : NULL;
+    ctx->cls_stats = thread ? dpif_xdp_thread_stats(thread) : &dp->cls_stats;
+    ctx->expect_simple = (thread ? dpif_xdp_thread_expect_simple(thread)
+                          : NULL);
+    ctx->now = time_usec();
+    ctx->tx_queue = ovsthread_id_self();
+    ctx->via_stack = false;
+    ctx->n_out = 0;
+}
+
+/* Queues the packets of 'batch' for 'port_no'; a copy of them unless
+ * 'should_steal'.  Returns false if there is no such port to send to (the
+ * packets are dropped then, and freed if 'should_steal'). */
+bool
+dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
+                bool should_steal, odp_port_t port_no)
+{
+    struct dpif_xdp_port *port = dpif_xdp_port_lookup(ctx->dp, port_no);
+    size_t n = dp_packet_batch_size(batch);
+
+    if (OVS_UNLIKELY(!port || !port->can_send)) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PORT, n);
+        dp_packet_delete_batch(batch, should_steal);
+        return false;
+    }
+
+    struct dpif_xdp_out *out = find_out(ctx, port, n);
+    struct dp_packet *packet;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        uint32_t cutlen = dp_packet_get_cutlen(packet);
+
+        if (!should_steal) {
+            dp_packet_reset_cutlen(packet);
+            packet = dpif_xdp_packet_clone(ctx->dp->packets, packet);
+        }
+        if (cutlen) {
+            dp_packet_set_size(packet, dp_packet_size(packet) - cutlen);
+            dp_packet_reset_cutlen(packet);
+        }
+        dp_packet_batch_add(&out->batch, packet);
+    }
+    if (batch->trunc && !should_steal) {
+        batch->trunc = false;
+    }
+    return true;
+}
+
+/* Sends everything that waits in 'ctx'. */
+void
+dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx)
+{
+    for (size_t i = 0; i < ctx->n_out; i++) {
+        send_batch(ctx, ctx->out[i].port, &ctx->out[i].batch, false);
+    }
+    ctx->n_out = 0;
+    if (ctx->dp->packets) {
+        dpif_xdp_packets_reclaim(ctx->dp->packets);
+    }
+}
+
+/* The batch in 'ctx' for 'port', with room for 'n' more packets. */
+static struct dpif_xdp_out *
+find_out(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
+{
+    struct dpif_xdp_out *out;
+
+    for (size_t i = 0; i < ctx->n_out; i++) {
+        out = &ctx->out[i];
+        if (out->port == port) {
+            if (dp_packet_batch_size(&out->batch) + n > NETDEV_MAX_BURST) {
+                send_batch(ctx, port, &out->batch, true);
+                dp_packet_batch_init(&out->batch);
+            }
+            return out;
+        }
+    }
+
+    if (ctx->n_out == DPIF_XDP_MAX_OUT) {
+        dpif_xdp_output_flush(ctx);
+    }
+    out = &ctx->out[ctx->n_out++];
+    out->port = port;
+    dp_packet_batch_init(&out->batch);
+    return out;
+}
+
+/* Sends 'batch' through 'sock'.  Consumes it.  If 'more' is to follow,
+ * transmission need not start yet. */
+void
+dpif_xdp_send_sock(struct dpif_xdp_ctx *ctx, struct oxdp_sock *sock,
+                   struct dp_packet_batch *batch, bool more)
+{
+    struct oxdp_desc descs[NETDEV_MAX_BURST];
+    struct dp_packet *packet;
+    uint32_t n = 0;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        bool too_long;
+
+        if (OVS_LIKELY(dpif_xdp_packet_to_desc(ctx->dp->packets, packet,
+                                               &descs[n], &too_long))) {
+            n++;
+        } else {
+            dpif_xdp_count_drops(ctx->dp,
+                                 too_long ? DPIF_XDP_DROP_TOO_LONG
+                                 : DPIF_XDP_DROP_NO_FRAME, 1);
+            dp_packet_delete(packet);
+        }
+    }
+    if (more) {
+        oxdp_sock_tx_queue(sock, descs, n);
+    } else {
+        oxdp_sock_tx(sock, descs, n);
+    }
+}
+
+static void
+send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
+           struct dp_packet_batch *batch, bool more)
+{
+    while (OVS_UNLIKELY(!try_batch(ctx, port, batch, more))) {
+        dpif_xdp_sender_open_sock(ctx->dp, port);
+    }
+}
+
+/* Returns false if only an AF_XDP socket, which 'port' has not, will take what
+ * is left in 'batch'. */
+static bool
+try_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
+          struct dp_packet_batch *batch, bool more)
+{
+    bool done = true;
+
+    ovs_rwlock_rdlock(&port->tx_rwlock);
+    if (OVS_UNLIKELY(!port->open)) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED,
+                             dp_packet_batch_size(batch));
+        dp_packet_delete_batch(batch, true);
+    } else if (port->is_device && !port->shaped && !ctx->via_stack) {
+        if (port->n_rxqs) {
+            dpif_xdp_send_sock(
+                ctx, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,
+                more);
+        } else {
+            done = dpif_xdp_sender_send(ctx, port, batch, more);
+        }
+    } else {
+        netdev_send(port->dev, 0, batch, true);
+    }
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    return done;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "ovs/engine/packet.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/xsk/sock.h"
+#include "core/xsk/umem.h"
+#include "dp-packet.h"
+#include "util.h"
+#include "netdev-afxdp-pool.h"
+
+struct dpif_xdp_packets {
+    struct oxdp_umem *umem;
+    char *base;                         /* Of the UMEM. */
+    uint32_t n_frames;
+    struct umem_pool freed;             /* Frames freed by the libraries. */
+    struct dp_packet_afxdp *meta;       /* One per frame, same index. */
+};
+
+/* Bytes of heap headroom behind which a copied packet can grow further. */
+#define COPY_HEADROOM 128
+
+static bool
+is_umem_packet(const struct dpif_xdp_packets *packets,
+               const struct dp_packet *packet)
+{
+    return (packet->source == DPBUF_AFXDP
+            && CONTAINER_OF(packet, struct dp_packet_afxdp, packet)->mpool
+               == &packets->freed);
+}
+
+int
+dpif_xdp_packets_create(uint32_t n_frames, struct dpif_xdp_packets **retp)
+{
+    struct dpif_xdp_packets *packets = xzalloc(sizeof *packets);
+    int error;
+
+    error = -oxdp_umem_create(n_frames, &packets->umem);
+    if (error) {
+        free(packets);
+        return error;
+    }
+    packets->base = oxdp_umem_base(packets->umem);
+    packets->n_frames = n_frames;
+
+    error = umem_pool_init(&packets->freed, n_frames);
+    if (error) {
+        oxdp_umem_destroy(packets->umem);
+        free(packets);
+        return ENOMEM;
+    }
+    packets->meta = xzalloc_cacheline(n_frames * sizeof *packets->meta);
+    for (uint32_t i = 0; i < n_frames; i++) {
+        packets->meta[i].mpool = &packets->freed;
+    }
+    *retp = packets;
+    return 0;
+}
+
+void
+dpif_xdp_packets_destroy(struct dpif_xdp_packets *packets)
+{
+    if (packets) {
+        oxdp_umem_destroy(packets->umem);
+        umem_pool_cleanup(&packets->freed);
+        free_cacheline(packets->meta);
+        free(packets);
+    }
+}
+
+struct oxdp_umem *
+dpif_xdp_packets_umem(const struct dpif_xdp_packets *packets)
+{
+    return packets->umem;
+}
+
+void
+dpif_xdp_packet_prefetch(const struct dpif_xdp_packets *packets,
+                         const struct oxdp_desc *desc)
+{
+    const char *data = packets->base + desc->addr;
+    const char *meta = (const char *) &packets->meta[desc->addr
+                                                     / OXDP_FRAME_SIZE];
+
+    /* The kernel wrote them on another CPU: all at once, not one by one. */
+    OVS_PREFETCH(data);
+    OVS_PREFETCH(data + CACHE_LINE_SIZE);
+    OVS_PREFETCH_WRITE(meta);
+    OVS_PREFETCH_WRITE(meta + CACHE_LINE_SIZE);
+}
+
+struct dp_packet *
+dpif_xdp_packet_from_desc(struct dpif_xdp_packets *packets,
+                          const struct oxdp_desc *desc)
+{
+    struct dp_packet *packet
+        = &packets->meta[desc->addr / OXDP_FRAME_SIZE].packet;
+
+    dp_packet_use_afxdp(packet, packets->base + desc->addr, OXDP_FRAME_SIZE,
+                        desc->addr % OXDP_FRAME_SIZE);
+    dp_packet_set_size(packet, desc->len);
+    return packet;
+}
+
+bool
+dpif_xdp_packet_to_desc(struct dpif_xdp_packets *packets,
+                        struct dp_packet *packet, struct oxdp_desc *desc,
+                        bool *too_long)
+{
+    desc->len = dp_packet_size(packet);
+    if (is_umem_packet(packets, packet)) {
+        desc->addr = (char *) dp_packet_data(packet) - packets->base;
+        return true;
+    }
+
+    *too_long = desc->len > OXDP_FRAME_SIZE;
+    if (*too_long || !oxdp_umem_get(packets->umem, &desc->addr, 1)) {
+        return false;
+    }
+    memcpy(packets->base + desc->addr, dp_packet_data(packet), desc->len);
+    dp_packet_delete(packet);
+    return true;
+}
+
+struct dp_packet *
+dpif_xdp_packet_clone(struct dpif_xdp_packets *packets,
+                      const struct dp_packet *packet)
+{
+    struct oxdp_desc desc;
+
+    if (!packets || !is_umem_packet(packets, packet)
+        || !oxdp_umem_get(packets->umem, &desc.addr, 1)) {
+        return dp_packet_clone_with_headroom(packet, COPY_HEADROOM);
+    }
+
+    desc.addr += dp_packet_headroom(packet);
+    desc.len = dp_packet_size(packet);
+
+    struct dp_packet *copy = dpif_xdp_packet_from_desc(packets, &desc);
+    memcpy(dp_packet_data(copy), dp_packet_data(packet), desc.len);
+    memcpy(&copy->l2_pad_size, &packet->l2_pad_size,
+           sizeof *copy - offsetof(struct dp_packet, l2_pad_size));
+    *dp_packet_ol_flags_ptr(copy) = (*dp_packet_ol_flags_ptr(packet)
+                                     & DP_PACKET_OL_SUPPORTED_MASK);
+    if (dp_packet_rss_valid(packet)) {
+        dp_packet_set_rss_hash(copy, dp_packet_get_rss_hash(packet));
+    }
+    return copy;
+}
+
+void
+dpif_xdp_packets_make_room(struct dp_packet_batch *batch, size_t headroom)
+{
+    struct dp_packet *packet;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        if (packet->source == DPBUF_AFXDP
+            && dp_packet_headroom(packet) < headroom) {
+            batch->packets[i]
+                = dp_packet_clone_with_headroom(packet,
+                                                headroom + COPY_HEADROOM);
+            dp_packet_delete(packet);
+        }
+    }
+}
+
+void
+dpif_xdp_packets_reclaim(struct dpif_xdp_packets *packets)
+{
+    while (umem_pool_count(&packets->freed)) {
+        uint64_t addrs[NETDEV_MAX_BURST];
+        void *elems[NETDEV_MAX_BURST];
+        int n = 0;
+
+        while (n < NETDEV_MAX_BURST
+               && (elems[n] = umem_elem_pop(&packets->freed)) != NULL) {
+            addrs[n] = (char *) elems[n] - packets->base;
+            n++;
+        }
+        if (!n) {
+            break;
+        }
+        oxdp_umem_put(packets->umem, addrs, n);
+    }
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open vSwitch flows in the terms of dp/: keys, masks and action programs.
+ *
+ * Pure translation: no state, no allocation, callable from any thread. */
+#ifndef DPIF_XDP_COMPILE_H
+#define DPIF_XDP_COMPILE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dp/capability.h"
+#include "dp/key.h"
+#include "dp/table.h"
+#include "openvswitch/types.h"
+
+struct flow;
+struct flow_wildcards;
+struct nlattr;
+
+/* Why a flow is run by the engine.  X(name, text shown to people). */
+#define DPIF_XDP_COMPILE_REASONS(X)                                         \
+    X(OK,          "runs in the fast path")                                 \
+    X(KEY_FIELD,   "matches a field that fast-path keys lack")              \
+    X(KEY_TYPE,    "does not match the Ethernet type exactly")              \
+    X(KEY_PROGRAM, "matches a field that the program does not parse")       \
+    X(ACTION,      "has an action that only the engine executes")           \
+    X(SET_FIELD,   "sets a field that only the engine sets")                \
+    X(ORDER,       "has actions after its packet has left")                 \
+    X(PROGRAM,     "has an action that the program does not execute")       \
+    X(TOO_LONG,    "has more actions than a program holds")
+
+enum dpif_xdp_compile_reason {
+#define X(NAME, TEXT) DPIF_XDP_COMPILE_##NAME,
+    DPIF_XDP_COMPILE_REASONS(X)
+#undef X
+};
+
+const char *dpif_xdp_compile_reason_to_string(enum dpif_xdp_compile_reason);
+
+/* A flow as core/tables/table.h takes it. */
+struct dpif_xdp_compiled {
+    union dp_key key;           /* Masked. */
+    union dp_key mask;
+    enum dp_fate fate;
+    uint32_t arg;
+    uint32_t n_ops;
+    struct dp_op ops[DP_MAX_OPS];
+    uint32_t n_outputs;         /* With DP_FATE_GROUP, for which 'arg' is still */
+    uint32_t outputs[DP_MAX_GROUP];     /* to be found: datapath ports. */
+};
+
+/* What a mask became for the flow translated last, of use for the next with the
+ * same mask.  Zeroed at first. */
+struct dpif_xdp_compiled_mask {
+    bool valid;
+    uint8_t nw_proto;           /* Of that flow, 0 if the mask has it not. */
+    ovs_be16 dl_type;
+    enum dpif_xdp_compile_reason reason;    /* Why there is none. */
+    uint32_t groups;            /* DP_KEY_GROUP_* that it needs, as bits. */
+    union dp_key mask;
+};
+
+/* The key of a packet that flow_extract() turned into 'flow' ('in_port' is a
+ * datapath port). */
+void dpif_xdp_compile_key(const struct flow *flow, union dp_key *);
+
+/* Translates a whole datapath flow for a program that can do 'caps'.  '*last' is
+ * of 'wc', or NULL.
+ *
+ * If the match cannot be expressed, returns why and leaves '*ret' undefined:
+ * such a flow does not go into the tables at all.  If only the actions cannot
+ * be executed, returns why with the match filled in, fate DP_FATE_ENGINE and
+ * no operations: the tables find the flow, the engine runs it
+ * ('*ret_matches' says which).  Otherwise DPIF_XDP_COMPILE_OK. */
+enum dpif_xdp_compile_reason dpif_xdp_compile(
+    const struct flow *, const struct flow_wildcards *wc,
+    struct dpif_xdp_compiled_mask *last, const struct nlattr *actions,
+    size_t actions_len, const struct dp_capability *caps,
+    struct dpif_xdp_compiled *ret, bool *ret_matches);
+
+#endif /* ovs/fastpath/compile.h */

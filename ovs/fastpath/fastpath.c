@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "ovs/fastpath/fastpath_private.h"
+
+#include "ovs/fastpath/compile.h"
+#include "core/kernel/grace.h"
+#include "core/programs/group.h"
+#include "core/programs/progs.h"
+#include "core/tables/table.h"
+#include "core/programs/tcx.h"
+#include "core/kernel/ticks.h"
+#include "dp/capability.h"
+#include "dp/record.h"
+#include "ovs/datapath/datapath.h"
+#include "flow.h"
+#include "openvswitch/vlog.h"
+#include "ovs-atomic.h"
+#include "ovs-thread.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
+
+static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
+static bool has_entries(const struct dpif_xdp_flow *);
+static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
+                   const struct dpif_xdp_compiled *);
+static struct mask_memo *mask_memo(const struct dpif_xdp_flow *);
+
+/* What all flows with one mask share. */
+struct mask_memo {
+    struct dpif_xdp_compiled_mask compiled;
+    struct oxdp_mask_hint hint;
+};
+
+struct dpif_xdp_fastpath *
+dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = xzalloc(sizeof *fp);
+    int error = -oxdp_ticks_open(&fp->ticks);
+    const struct dp_tables *memory;
+
+    if (error) {
+        VLOG_ERR("cannot read the kernel's clock (%s): all flows run in the "
+                 "engine", ovs_strerror(error));
+        free(fp);
+        return NULL;
+    }
+    fp->dp = dp;
+    fp->progs = dp->progs;
+    fp->table = oxdp_progs_table(fp->progs);
+    memory = oxdp_table_memory(fp->table);
+    fp->n_indexes = memory->n_flows;
+    fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
+    fp->older = xcalloc(fp->n_indexes, sizeof *fp->older);
+    ovs_mutex_init(&fp->settle_mutex);
+    oxdp_table_on_reclaim(fp->table, reclaimed, fp);
+    memory->head->vlan_limit = flow_vlan_limit;
+    dpif_xdp_meters_share(&dp->meters, memory->meters, memory->n_meters);
+    return fp;
+}
+
+void
+dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
+{
+    if (fp) {
+        ovs_mutex_destroy(&fp->settle_mutex);
+        oxdp_ticks_close(fp->ticks);
+        free(fp->flows);
+        free(fp->older);
+        free(fp);
+    }
+}
+
+void
+dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
+{
+    memset(&flow->fp, 0, sizeof flow->fp);
+    flow->fp.index = DP_NO_FLOW;
+    flow->fp.old_index = DP_NO_FLOW;
+}
+
+/* Takes 'flow' out of the numbers of flows by reason. */
+static void
+uncount(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow)
+{
+    fp->n_reasons[flow->fp.reason] -= flow->fp.counted;
+    fp->n_left_to_tcx -= is_left_to_tcx(flow);
+    flow->fp.counted = false;
+}
+
+enum dpif_xdp_hook
+dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *dp,
+                          odp_port_t port_no)
+{
+    const struct dpif_xdp_port *port = dpif_xdp_port_lookup(dp, port_no);
+    int hook = DPIF_XDP_HOOK_XDP;
+
+    if (port) {
+        atomic_read(&CONST_CAST(struct dpif_xdp_port *, port)->hook, &hook);
+    }
+    return hook;
+}
+
+/* Whether programs can send to all ports that 'compiled' names. */
+static bool
+can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
+           const struct dpif_xdp_compiled *compiled)
+{
+    for (uint32_t i = 0; i < compiled->n_ops; i++) {
+        const struct dp_op *op = &compiled->ops[i];
+
+        for (uint32_t j = 0; op->code == DP_OP_OUTPUT && j < op->u.output.n;
+             j++) {
+            if (!oxdp_tcx_can_output(fp->progs, op->u.output.port[j])) {
+                return false;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < compiled->n_outputs; i++) {
+        uint32_t port_no = compiled->outputs[i];
+
+        if (!oxdp_progs_can_output(fp->progs, port_no)
+            && !oxdp_progs_is_absent(fp->progs, port_no)) {
+            return false;
+        }
+    }
+    return (compiled->fate != DP_FATE_OUTPUT
+            || (on_tcx ? oxdp_tcx_can_output(fp->progs, compiled->arg)
+                : oxdp_progs_can_output(fp->progs, compiled->arg)));
+}
+
+/* Whether programs have all meters that 'compiled' uses. */
+static bool
+shares_meters(const struct dpif_xdp_dp *dp,
+              const struct dpif_xdp_compiled *compiled)
+{
+    for (uint32_t i = 0; i < compiled->n_ops; i++) {
+        const struct dp_op *op = &compiled->ops[i];
+
+        if (op->code == DP_OP_METER
+            && !dpif_xdp_meters_shares(&dp->meters, op->u.meter)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Compiles a flow for one hook, for the engine if that cannot run it.  The
+ * group that a flow sends to is its own. */
+static enum dpif_xdp_fastpath_reason
+compile(const struct dpif_xdp_dp *dp, bool on_tcx,
+        const struct dpif_xdp_flow *flow, const struct flow *key,
+        struct dpif_xdp_compiled *compiled, bool *matches)
+{
+    const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    odp_port_t in_port = key->in_port.odp_port;
+    const struct dp_capability caps
+        = (on_tcx ? *oxdp_tcx_capability(fp->progs)
+           : oxdp_progs_capability(fp->progs, odp_to_u32(in_port)));
+    enum dpif_xdp_fastpath_reason reason;
+
+    reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
+        key, dpif_xdp_rule_wc(&flow->rule), &mask_memo(flow)->compiled,
+        actions->actions, actions->size, &caps, compiled, matches);
+    if (!reason && !can_output(fp, on_tcx, compiled)) {
+        reason = REASON_PORT;
+    } else if (!reason && !shares_meters(dp, compiled)) {
+        reason = REASON_METER;
+    }
+    if (!reason && compiled->fate == DP_FATE_GROUP
+        && oxdp_groups_get(fp->progs, compiled->outputs, compiled->n_outputs,
+                           &compiled->arg)) {
+        reason = REASON_GROUP;
+    }
+    if (reason) {
+        compiled->fate = DP_FATE_ENGINE;
+        compiled->n_ops = 0;
+    }
+    return reason;
+}
+
+/* Compiles the flow that XDP cannot run for tcx behind it.  False: that cannot
+ * either. */
+static bool
+compile_for_both(const struct dpif_xdp_dp *dp,
+                 const struct dpif_xdp_flow *flow, const struct flow *key,
+                 struct dpif_xdp_compiled *compiled)
+{
+    struct dpif_xdp_compiled other;
+    bool matches;
+
+    if (compile(dp, true, flow, key, &other, &matches)) {
+        return false;
+    }
+    *compiled = other;
+    compiled->fate |= DP_FATE_SKB;
+    return true;
+}
+
+void
+dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
+                      const struct flow *key)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_compiled compiled;
+    enum dpif_xdp_fastpath_reason reason;
+    uint32_t replaced = flow->fp.index;
+    enum dpif_xdp_hook hook;
+    bool matches, on_tcx;
+
+    if (!fp) {
+        return;
+    }
+    hook = dpif_xdp_fastpath_hook_of(dp, key->in_port.odp_port);
+    on_tcx = hook == DPIF_XDP_HOOK_TCX;
+    uncount(fp, flow);
+    reason = compile(dp, on_tcx, flow, key, &compiled, &matches);
+    if (reason && hook == DPIF_XDP_HOOK_BOTH
+        && compile_for_both(dp, flow, key, &compiled)) {
+        reason = REASON_OK;
+        matches = on_tcx = true;
+    }
+
+    if (replaced != DP_NO_FLOW) {
+        stats_change_begin(fp);
+        fp->older[replaced] = flow->fp.old_index + 1;
+        flow->fp.old_index = replaced;
+        flow->fp.index = DP_NO_FLOW;
+        stats_change_end(fp);
+    }
+    if (matches && !insert(fp, flow, &compiled)) {
+        reason = REASON_FULL;
+    }
+    if (replaced != DP_NO_FLOW) {
+        oxdp_table_unlink(fp->table, replaced);
+        fp->n_unlinked++;
+    }
+    flow->fp.reason = reason;
+    flow->fp.hook = hook;
+    flow->fp.on_tcx = on_tcx;
+    flow->fp.counted = true;
+    fp->n_left_to_tcx += is_left_to_tcx(flow);
+    fp->n_reasons[reason]++;
+}
+
+void
+dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp) {
+        uncount(fp, flow);
+        if (flow->fp.index != DP_NO_FLOW) {
+            oxdp_table_unlink(fp->table, flow->fp.index);
+            fp->n_unlinked++;
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_prefetch(const struct dpif_xdp_dp *dp,
+                           const struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp && flow->fp.index != DP_NO_FLOW) {
+        oxdp_table_prefetch(fp->table, flow->fp.index);
+        OVS_PREFETCH_WRITE(&fp->flows[flow->fp.index]);
+    }
+}
+
+void
+dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *dp,
+                                  const struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp && flow->fp.index != DP_NO_FLOW) {
+        oxdp_table_prefetch_bucket(fp->table, flow->fp.index);
+    }
+}
+
+void
+dpif_xdp_fastpath_release(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    if (dp->fastpath && has_entries(flow)) {
+        flow->fp.released = true;
+    } else {
+        dpif_xdp_flow_free(dp, flow);
+    }
+}
+
+bool
+dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *dp)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    return fp && fp->n_unlinked >= MIN(MAX_UNLINKED, fp->n_indexes / 4 + 1);
+}
+
+void
+dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t n;
+
+    if (!fp || !fp->n_unlinked) {
+        return;
+    }
+
+    /* Others may unlink meanwhile, and will wait for us, then settle what is
+     * left. */
+    ovs_mutex_unlock(&dp->flow_mutex);
+    ovs_mutex_lock(&fp->settle_mutex);
+    ovs_mutex_lock(&dp->flow_mutex);
+    if (oxdp_table_reclaim_begin(fp->table)) {
+        ovs_mutex_unlock(&dp->flow_mutex);
+        oxdp_grace(NULL);
+        ovs_mutex_lock(&dp->flow_mutex);
+        stats_change_begin(fp);
+        n = oxdp_table_reclaim_end(fp->table);
+        stats_change_end(fp);
+        fp->n_unlinked -= n;
+        fp->n_reclaimed += n;
+    }
+    ovs_mutex_unlock(&fp->settle_mutex);
+}
+
+bool
+dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.index != DP_NO_FLOW;
+}
+
+bool
+dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *flow)
+{
+    return dpif_xdp_fastpath_finds(flow) && flow->fp.reason == REASON_OK;
+}
+
+const char *
+dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.on_tcx ? "tcx" : "xdp";
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
+                          const struct dp_record *record)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+    bool deleted;
+
+    if (!fp || record->flow >= fp->n_indexes
+        || (oxdp_table_memory(fp->table)->flows[record->flow].generation
+            != record->generation)) {
+        return NULL;
+    }
+    flow = ovsrcu_get(struct dpif_xdp_flow *, &fp->flows[record->flow]);
+    if (!flow) {
+        return NULL;
+    }
+    atomic_read_relaxed(&flow->deleted, &deleted);
+    return deleted ? NULL : flow;
+}
+
+void
+dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp) {
+        oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
+        oxdp_table_rank_masks(fp->table);
+        oxdp_progs_tick(fp->progs);
+        dpif_xdp_fastpath_retry(dp);
+        stats_change_begin(fp);
+        oxdp_ticks_update(fp->ticks);
+        stats_change_end(fp);
+    }
+}
+
+/* Puts 'flow' as 'compiled' into the tables.  False: no room. */
+static bool
+insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
+       const struct dpif_xdp_compiled *compiled)
+{
+    const struct oxdp_flow entry = {
+        .key = &compiled->key,
+        .mask = &compiled->mask,
+        .fate = compiled->fate,
+        .arg = compiled->arg,
+        .ops = compiled->ops,
+        .n_ops = compiled->n_ops,
+        .hint = &mask_memo(flow)->hint,
+    };
+    enum oxdp_table_full full;
+    uint32_t index;
+
+    oxdp_progs_require(fp->progs, &entry);
+
+    /* A program may report the flow before its index is known here: then the
+     * engine looks it up. */
+    if (oxdp_table_insert(fp->table, &entry, &index, &full)) {
+        VLOG_DBG("flow stays in the engine: %s",
+                 oxdp_table_full_to_string(full));
+        if (compiled->fate == DP_FATE_GROUP) {
+            oxdp_groups_put(fp->progs, compiled->arg);
+        }
+        return false;
+    }
+    ovsrcu_set(&fp->flows[index], flow);
+    stats_change_begin(fp);
+    flow->fp.index = index;
+    stats_change_end(fp);
+    return true;
+}
+
+static struct mask_memo *
+mask_memo(const struct dpif_xdp_flow *flow)
+{
+    void **aux = dpif_xdp_rule_aux(&flow->rule);
+
+    if (!*aux) {
+        *aux = xzalloc(sizeof(struct mask_memo));
+    }
+    return *aux;
+}
+
+static bool
+has_entries(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.index != DP_NO_FLOW || flow->fp.old_index != DP_NO_FLOW;
+}
+
+/* Takes 'index' out of the entries of 'flow'. */
+static void
+forget_entry(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
+             uint32_t index)
+{
+    if (flow->fp.index == index) {
+        flow->fp.index = DP_NO_FLOW;
+    } else if (flow->fp.old_index == index) {
+        flow->fp.old_index = fp->older[index] - 1;
+    } else {
+        uint32_t newer = flow->fp.old_index;
+
+        while (fp->older[newer] - 1 != index) {
+            newer = fp->older[newer] - 1;
+        }
+        fp->older[newer] = fp->older[index];
+    }
+    fp->older[index] = 0;
+}
+
+/* Entry 'index' is gone, having counted 'final'. */
+static void
+reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
+{
+    struct dpif_xdp_fastpath *fp = fp_;
+    const struct dp_flow *entry = &oxdp_table_memory(fp->table)->flows[index];
+    struct dpif_xdp_flow *flow
+        = ovsrcu_get_protected(struct dpif_xdp_flow *, &fp->flows[index]);
+
+    ovsrcu_set(&fp->flows[index], NULL);
+    if (entry->fate == DP_FATE_GROUP) {
+        oxdp_groups_put(fp->progs, entry->arg);
+    }
+    flow->fp.n_packets += final->packets;
+    flow->fp.n_bytes += final->bytes;
+    flow->fp.used = MAX(flow->fp.used,
+                        (uint64_t) oxdp_ticks_to_ms(fp->ticks, final->used));
+    flow->fp.tcp_flags |= final->tcp_flags;
+    forget_entry(fp, flow, index);
+    if (flow->fp.released && !has_entries(flow)) {
+        dpif_xdp_flow_free(fp->dp, flow);
+    }
+}

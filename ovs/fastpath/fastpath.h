@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flows of a datapath that BPF programs run.
+ *
+ * Every flow that keys of dp/key.h can express is in the tables that the
+ * programs read (core/tables/table.h): with its operations if a program can execute
+ * all of them, else marked for the engine, so that a packet that a program
+ * could match is not looked up again.  The engine's own tables have all flows.
+ *
+ * Everything here is done under dp->flow_mutex, unless it says otherwise. */
+#ifndef DPIF_XDP_FASTPATH_H
+#define DPIF_XDP_FASTPATH_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "openvswitch/types.h"
+
+struct dpif_flow_stats;
+struct dpif_xdp_dp;
+struct dpif_xdp_fastpath;
+struct dpif_xdp_flow;
+struct ds;
+struct dp_record;
+struct flow;
+
+/* Creates the fast path over the tables of dp->progs; NULL if that fails. */
+struct dpif_xdp_fastpath *dpif_xdp_fastpath_create(struct dpif_xdp_dp *);
+
+/* Frees 'fp', which has no flows any more.  NULL is allowed. */
+void dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp);
+
+/* Part of each flow. */
+struct dpif_xdp_fastpath_flow {
+    uint32_t index;             /* In the tables, or DP_NO_FLOW. */
+    uint32_t old_index;         /* What 'index' replaced last, not reclaimed
+                                 * yet, or DP_NO_FLOW. */
+    uint64_t n_packets;         /* Counted by entries that are gone. */
+    uint64_t n_bytes;
+    uint64_t used;              /* Monotonic ms. */
+    uint16_t tcp_flags;
+    uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
+    bool counted;               /* In the numbers of flows by reason. */
+    bool released;              /* To be freed with its last entry. */
+    uint8_t hook;               /* Of its port: enum dpif_xdp_hook. */
+    bool on_tcx;                /* Compiled for the programs at tcx. */
+};
+
+/* Prepares a new flow. */
+void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
+
+/* Puts 'flow', whose key is 'key', into the tables, or replaces what is there
+ * after its actions changed: packets that come from now on get the new ones. */
+void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *flow,
+                           const struct flow *key);
+
+/* Puts flows again that wait for a port that programs can send to. */
+void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *);
+
+/* Gives the flows that output to 'port_no', to which programs cannot send any
+ * more, to the engine.  May release dp->flow_mutex for a while. */
+void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no);
+
+/* Puts the flows of packets from 'port_no' again if that has another hook
+ * now. */
+void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no);
+
+/* The same if it has another program, which can do something else. */
+void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t);
+
+/* Takes 'flow' out of the tables: no packet that comes from now on matches it.
+ * Its statistics are final after dpif_xdp_fastpath_settle(). */
+void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
+
+/* Bring closer what dpif_xdp_fastpath_unlink() and what follows it read: first
+ * the one for several flows, then, when it has arrived, the other. */
+void dpif_xdp_fastpath_prefetch(const struct dpif_xdp_dp *,
+                                const struct dpif_xdp_flow *);
+void dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *,
+                                       const struct dpif_xdp_flow *);
+
+/* Frees 'flow', which was unlinked, through RCU, as soon as
+ * no program holds it. */
+void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
+
+/* Waits until no program holds anything that was unlinked, once for all of
+ * it, and releases dp->flow_mutex meanwhile. */
+void dpif_xdp_fastpath_settle(struct dpif_xdp_dp *);
+
+/* Whether so much waits for dpif_xdp_fastpath_settle() that it is due. */
+bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *);
+
+/* Whether a program matches packets to 'flow'; whether it executes it, too.
+ * Any thread. */
+bool dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *);
+bool dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *);
+
+/* The hook of the packets of 'flow', for people: "xdp" or "tcx". */
+const char *dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *);
+
+/* Adds what programs counted for 'flow' to '*stats'.  Any thread. */
+void dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *,
+                                 const struct dpif_xdp_flow *,
+                                 struct dpif_flow_stats *stats);
+
+/* Brings what dpif_xdp_fastpath_add_stats() reads closer.  Any thread. */
+void dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *,
+                                      const struct dpif_xdp_flow *);
+
+/* Forgets what programs counted for 'flow'. */
+void dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *,
+                                  struct dpif_xdp_flow *);
+
+/* The flow that a program matched, or NULL if 'record' names none or it is
+ * gone.  Any thread, under RCU. */
+struct dpif_xdp_flow *dpif_xdp_fastpath_matched(
+    const struct dpif_xdp_dp *, const struct dp_record *record);
+
+/* What is to be done about once a second: masks are sorted by use, clocks
+ * compared, Open vSwitch's VLAN limit followed. */
+void dpif_xdp_fastpath_run(struct dpif_xdp_dp *);
+
+/* Why the engine runs the flows that it runs, for people. */
+void dpif_xdp_fastpath_format(const struct dpif_xdp_dp *, struct ds *);
+
+/* How many frames programs knew from the one before (dp/predict.h). */
+uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *);
+
+/* The masks in the order in which programs walk them, for people. */
+void dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *, struct ds *);
+
+#endif /* ovs/fastpath/fastpath.h */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What fastpath.c, refresh.c and show.c share. */
+#ifndef DPIF_XDP_FASTPATH_PRIVATE_H
+#define DPIF_XDP_FASTPATH_PRIVATE_H 1
+
+#include "ovs/fastpath/fastpath.h"
+
+#include "ovs/fastpath/compile.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/netdev/netdev_xdp.h"
+#include "ovs-atomic.h"
+#include "ovs-thread.h"
+
+/* Why the engine runs a flow: what the compiler says, and more. */
+enum dpif_xdp_fastpath_reason {
+#define X(NAME, TEXT) REASON_##NAME,
+    DPIF_XDP_COMPILE_REASONS(X)
+#undef X
+    REASON_PORT,
+    REASON_METER,
+    REASON_GROUP,
+    REASON_FULL,
+    N_REASONS
+};
+
+struct dpif_xdp_fastpath {
+    struct dpif_xdp_dp *dp;
+    struct oxdp_progs *progs;
+    struct oxdp_table *table;
+    struct oxdp_ticks *ticks;           /* Changes as statistics do. */
+    size_t n_indexes;
+    OVSRCU_TYPE(struct dpif_xdp_flow *) *flows;     /* By index. */
+    uint32_t *older;                    /* By index of an entry that was
+                                         * replaced: plus 1, the one before. */
+
+    /* Readers of statistics try again when this changed or is odd: it covers
+     * moving counts from the tables to the flow. */
+    atomic_uint32_t stats_seq;
+
+    struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
+    size_t n_unlinked;
+    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath, ... */
+    uint64_t n_left_to_tcx;             /* ... of which XDP leaves some. */
+
+    /* Flows that found the tables full try again when there is room. */
+    uint64_t n_reclaimed;               /* Entries, ever. */
+    uint64_t n_reclaimed_then;          /* When the last round through all
+                                         * flows began ... */
+    uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
+    uint32_t round;                     /* Position in all flows. */
+
+    /* The same for flows that found no group: oxdp_groups_changes(). */
+    uint64_t groups_then;
+    uint64_t groups_tried;
+    uint32_t groups_round;
+};
+
+/* Entries that may wait until they are reclaimed. */
+#define MAX_UNLINKED 256
+
+/* Around changes of what dpif_xdp_fastpath_add_stats() reads. */
+static inline void
+stats_change_begin(struct dpif_xdp_fastpath *fp)
+{
+    uint32_t seq;
+
+    atomic_read_relaxed(&fp->stats_seq, &seq);
+    atomic_store_relaxed(&fp->stats_seq, seq + 1);
+    atomic_thread_fence(memory_order_release);
+}
+
+static inline void
+stats_change_end(struct dpif_xdp_fastpath *fp)
+{
+    uint32_t seq;
+
+    atomic_read_relaxed(&fp->stats_seq, &seq);
+    atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
+}
+
+/* Whether XDP leaves the packets of 'flow' to tcx. */
+static inline bool
+is_left_to_tcx(const struct dpif_xdp_flow *flow)
+{
+    return (flow->fp.counted && flow->fp.on_tcx
+            && flow->fp.hook == DPIF_XDP_HOOK_BOTH);
+}
+
+/* fastpath.c: where programs take the packets of a port. */
+enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
+                                             odp_port_t);
+
+/* refresh.c: puts flows again that found no room, if there may be some
+ * now; about once a second. */
+void dpif_xdp_fastpath_retry(struct dpif_xdp_dp *);
+
+#endif /* ovs/fastpath/fastpath_private.h */

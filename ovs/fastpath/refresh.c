@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows that are put into the tables again: after a change of what programs can
+ * do, or when there is room for those that found none. */
+#include <config.h>
+
+#include "ovs/fastpath/fastpath_private.h"
+
+#include "core/programs/group.h"
+#include "core/tables/table.h"
+#include "flow.h"
+
+/* Flows that are looked at for it in a second. */
+#define MAX_RETRIES 65536
+
+/* Flows without a group that are put again in a second. */
+#define MAX_GROUP_RETRIES 1024
+
+/* Puts 'flow' anew, because what programs can do has changed. */
+static void
+put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    struct flow key;
+
+    miniflow_expand(flow->key, &key);
+    dpif_xdp_fastpath_put(dp, flow, &key);
+}
+
+void
+dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+
+    if (fp && (fp->n_reasons[REASON_PORT] || fp->n_left_to_tcx)) {
+        while ((flow = dpif_xdp_flow_next(dp, &position))) {
+            if ((flow->fp.counted && flow->fp.reason == REASON_PORT)
+                || is_left_to_tcx(flow)) {
+                put_again(dp, flow);
+            }
+        }
+    }
+}
+
+/* Whether the flow in the table's entry 'index' sends to port 'port_no'. */
+static bool
+entry_outputs_to(const struct dpif_xdp_fastpath *fp, uint32_t index,
+                 uint32_t port_no)
+{
+    const struct dp_tables *tables = oxdp_table_memory(fp->table);
+    const struct dp_flow *entry = &tables->flows[index];
+
+    if (entry->fate == DP_FATE_GROUP) {
+        return oxdp_groups_has(fp->progs, entry->arg, port_no);
+    }
+    for (uint32_t i = 0; i < entry->n_ops; i++) {
+        const struct dp_op *op = &tables->ops[entry->ops + i];
+
+        for (uint32_t j = 0; op->code == DP_OP_OUTPUT && j < op->u.output.n;
+             j++) {
+            if (op->u.output.port[j] == port_no) {
+                return true;
+            }
+        }
+    }
+    return ((entry->fate & ~DP_FATE_SKB) == DP_FATE_OUTPUT
+            && entry->arg == port_no);
+}
+
+void
+dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+
+    if (!fp) {
+        return;
+    }
+    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+        if (dpif_xdp_fastpath_runs(flow)
+            && entry_outputs_to(fp, flow->fp.index, odp_to_u32(port_no))) {
+            put_again(dp, flow);
+        }
+    }
+}
+
+/* Puts the flows of packets from 'port_no' again; without 'all', those that
+ * were compiled for another hook. */
+static void
+put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
+{
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+    enum dpif_xdp_hook hook = dpif_xdp_fastpath_hook_of(dp, port_no);
+
+    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+        if (flow->fp.counted && (all || flow->fp.hook != hook)
+            && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
+               == odp_to_u32(port_no)) {
+            put_again(dp, flow);
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    if (dp->fastpath) {
+        put_flows_of_port(dp, port_no, false);
+    }
+}
+
+void
+dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    if (dp->fastpath) {
+        put_flows_of_port(dp, port_no, true);
+    }
+}
+
+/* Puts flows again that found the tables full, if something was reclaimed since
+ * all of them tried last: in rounds, of which a part is done each time. */
+static void
+retry_full(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct oxdp_table_usage usage;
+
+    if (!fp->n_reasons[REASON_FULL]
+        || fp->n_reclaimed == fp->n_reclaimed_tried) {
+        return;
+    }
+    oxdp_table_usage(fp->table, &usage);
+    for (int i = 0; i < MAX_RETRIES
+         && usage.flows + usage.unlinked < fp->n_indexes; i++) {
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(dp, &fp->round);
+
+        if (!flow) {
+            fp->round = 0;
+            fp->n_reclaimed_tried = fp->n_reclaimed_then;
+            fp->n_reclaimed_then = fp->n_reclaimed;
+            break;
+        }
+        if (flow->fp.counted && flow->fp.reason == REASON_FULL) {
+            put_again(dp, flow);
+            usage.flows += flow->fp.reason != REASON_FULL;
+        }
+    }
+}
+
+/* Puts flows again that found no group, if others became available since all of
+ * them tried last: in rounds, as retry_full(). */
+static void
+retry_groups(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint64_t changes = oxdp_groups_changes(fp->progs);
+
+    if (!fp->n_reasons[REASON_GROUP] || fp->groups_tried == changes) {
+        return;
+    }
+    for (int i = 0; i < MAX_GROUP_RETRIES;) {
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(dp,
+                                                        &fp->groups_round);
+
+        if (!flow) {
+            fp->groups_round = 0;
+            fp->groups_tried = fp->groups_then;
+            fp->groups_then = changes;
+            break;
+        }
+        if (flow->fp.counted && flow->fp.reason == REASON_GROUP) {
+            put_again(dp, flow);
+            i++;
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_retry(struct dpif_xdp_dp *dp)
+{
+    retry_full(dp);
+    retry_groups(dp);
+}

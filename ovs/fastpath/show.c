@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fast path counted, and what people see of it. */
+#include <config.h>
+
+#include "ovs/fastpath/fastpath_private.h"
+
+#include "core/programs/group.h"
+#include "core/tables/mask_text.h"
+#include "core/tables/table.h"
+#include "core/kernel/ticks.h"
+#include "openvswitch/dynamic-string.h"
+#include "util.h"
+
+static const char *const reason_texts[N_REASONS] = {
+#define X(NAME, TEXT) [REASON_##NAME] = TEXT,
+    DPIF_XDP_COMPILE_REASONS(X)
+#undef X
+    [REASON_PORT] = "outputs to a port that programs cannot send to",
+    [REASON_METER] = "use a meter beyond those that programs have",
+    [REASON_GROUP] = "output to a set of ports beyond those that programs "
+                     "have",
+    [REASON_FULL] = "found the tables full",
+};
+
+/* Adds what entry 'index' counted to '*sum'. */
+static void
+add_entry(const struct dpif_xdp_fastpath *fp, uint32_t index,
+          struct dpif_flow_stats *sum)
+{
+    struct dp_stats stats;
+
+    oxdp_table_stats(fp->table, index, &stats);
+    if (stats.packets) {
+        sum->n_packets += stats.packets;
+        sum->n_bytes += stats.bytes;
+        sum->used = MAX(sum->used,
+                        (long long) oxdp_ticks_to_ms(fp->ticks,
+                                                     stats.used));
+        sum->tcp_flags |= stats.tcp_flags;
+    }
+}
+
+/* Adds what all entries of 'flow' counted to '*sum'. */
+static void
+add_entries(const struct dpif_xdp_fastpath *fp,
+            const struct dpif_xdp_flow *flow, struct dpif_flow_stats *sum)
+{
+    uint32_t index = flow->fp.index;
+
+    if (index != DP_NO_FLOW) {
+        add_entry(fp, index, sum);
+    }
+    /* Readers without the mutex may be led astray, and try again. */
+    index = flow->fp.old_index;
+    for (int i = 0; index != DP_NO_FLOW && i < MAX_UNLINKED; i++) {
+        add_entry(fp, index, sum);
+        index = fp->older[index] - 1;
+    }
+}
+
+void
+dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *dp,
+                             struct dpif_xdp_flow *flow)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_flow_stats sum;
+
+    if (fp) {
+        memset(&sum, 0, sizeof sum);
+        add_entries(fp, flow, &sum);
+        stats_change_begin(fp);
+        flow->fp.n_packets = -sum.n_packets;
+        flow->fp.n_bytes = -sum.n_bytes;
+        flow->fp.used = 0;
+        flow->fp.tcp_flags = 0;
+        stats_change_end(fp);
+    }
+}
+
+void
+dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
+                            const struct dpif_xdp_flow *flow,
+                            struct dpif_flow_stats *stats)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct dpif_flow_stats sum;
+    uint32_t before, after;
+
+    if (!fp) {
+        return;
+    }
+    do {
+        atomic_read_explicit(&fp->stats_seq, &before, memory_order_acquire);
+        memset(&sum, 0, sizeof sum);
+        add_entries(fp, flow, &sum);
+        sum.n_packets += flow->fp.n_packets;
+        sum.n_bytes += flow->fp.n_bytes;
+        sum.used = MAX(sum.used, flow->fp.used);
+        sum.tcp_flags |= flow->fp.tcp_flags;
+        atomic_thread_fence(memory_order_acquire);
+        atomic_read_relaxed(&fp->stats_seq, &after);
+    } while (before & 1 || before != after);
+
+    stats->n_packets += sum.n_packets;
+    stats->n_bytes += sum.n_bytes;
+    stats->used = MAX(stats->used, sum.used);
+    stats->tcp_flags |= sum.tcp_flags;
+}
+
+void
+dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *dp,
+                                 const struct dpif_xdp_flow *flow)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp && flow->fp.index != DP_NO_FLOW) {
+        const struct dp_tables *memory = oxdp_table_memory(fp->table);
+
+        for (uint32_t i = 0; i < memory->head->shards; i++) {
+            OVS_PREFETCH(&memory->stats[i * memory->n_flows
+                                        + flow->fp.index]);
+        }
+    }
+}
+
+void
+dpif_xdp_fastpath_format(const struct dpif_xdp_dp *dp, struct ds *ds)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct oxdp_table_usage usage;
+    uint32_t groups, max_groups;
+
+    if (!fp) {
+        return;
+    }
+    oxdp_groups_usage(fp->progs, &groups, &max_groups);
+    oxdp_table_usage(fp->table, &usage);
+    ds_put_format(ds, "  fast path: %"PRIu32" of %"PRIuSIZE" flows, "
+                  "%"PRIu32" masks, %"PRIu32" of %"PRIu32" groups\n", usage.flows,
+                  fp->n_indexes, usage.masks, groups, max_groups);
+    for (int i = 0; i < N_REASONS; i++) {
+        if (fp->n_reasons[i]) {
+            ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",
+                          fp->n_reasons[i], i ? "engine: " : "",
+                          reason_texts[i]);
+        }
+    }
+}
+
+uint64_t
+dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *dp)
+{
+    return dp->fastpath ? oxdp_table_predicted(dp->fastpath->table) : 0;
+}
+
+void
+dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *dp, struct ds *ds)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    struct oxdp_table_mask_info *masks;
+    uint32_t n;
+
+    if (!fp) {
+        return;
+    }
+    masks = xmalloc(DP_MAX_MASKS * sizeof *masks);
+    n = oxdp_table_masks(fp->table, masks);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct oxdp_table_mask_info *mask = &masks[i];
+        char *text = oxdp_mask_to_text(&mask->words, &mask->example_key);
+
+        ds_put_format(ds, "  %"PRIu32": flows:%"PRIu32" hits:%"PRIu64" %s\n",
+                      i + 1, mask->n_flows, mask->packets, text);
+        free(text);
+    }
+    free(masks);
+}

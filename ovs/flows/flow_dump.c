@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is told of flows: dumps, statistics, and keys as Netlink attributes. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include "dpif.h"
+#include "flow.h"
+#include "odp-util.h"
+#include "openvswitch/ofpbuf.h"
+
+/* What the engine matches on: everything. */
+const struct odp_support dpif_xdp_odp_support = {
+    .max_vlan_headers = SIZE_MAX,
+    .max_mpls_depth = SIZE_MAX,
+    .recirc = true,
+    .ct_state = true,
+    .ct_zone = true,
+    .ct_mark = true,
+    .ct_label = true,
+    .ct_state_nat = true,
+    .ct_orig_tuple = true,
+    .ct_orig_tuple6 = true,
+};
+
+#define DUMP_BATCH 50                   /* Flows given out at once. */
+
+struct flow_dump {
+    struct dpif_flow_dump up;
+    struct ovs_mutex mutex;
+    uint32_t position;                  /* Guarded by 'mutex'. */
+};
+
+struct flow_dump_thread {
+    struct dpif_flow_dump_thread up;
+    struct flow_dump *dump;
+    struct odputil_keybuf keys[DUMP_BATCH];
+    struct odputil_keybuf masks[DUMP_BATCH];
+};
+
+struct dpif_flow_dump *
+dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
+                          struct dpif_flow_dump_types *types OVS_UNUSED)
+{
+    struct flow_dump *dump = xzalloc(sizeof *dump);
+
+    dpif_flow_dump_init(&dump->up, dpif);
+    dump->up.terse = terse;
+    ovs_mutex_init(&dump->mutex);
+    return &dump->up;
+}
+
+int
+dpif_xdp_flow_dump_destroy(struct dpif_flow_dump *dump_)
+{
+    struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
+
+    ovs_mutex_destroy(&dump->mutex);
+    free(dump);
+    return 0;
+}
+
+struct dpif_flow_dump_thread *
+dpif_xdp_flow_dump_thread_create(struct dpif_flow_dump *dump_)
+{
+    struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
+    struct flow_dump_thread *thread = xmalloc(sizeof *thread);
+
+    dpif_flow_dump_thread_init(&thread->up, &dump->up);
+    thread->dump = dump;
+    return &thread->up;
+}
+
+void
+dpif_xdp_flow_dump_thread_destroy(struct dpif_flow_dump_thread *thread)
+{
+    free(CONTAINER_OF(thread, struct flow_dump_thread, up));
+}
+
+int
+dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
+                        struct dpif_flow *flows, int max_flows)
+{
+    struct flow_dump_thread *thread
+        = CONTAINER_OF(thread_, struct flow_dump_thread, up);
+    struct flow_dump *dump = thread->dump;
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dump->up.dpif);
+    struct dpif_xdp_flow *found[DUMP_BATCH];
+    int n = 0;
+
+    ovs_mutex_lock(&dump->mutex);
+    while (n < MIN(max_flows, DUMP_BATCH)
+           && (found[n] = dpif_xdp_flow_next(dp, &dump->position))) {
+        dpif_xdp_flow_prefetch(found[n++]);
+    }
+    ovs_mutex_unlock(&dump->mutex);
+
+    /* Nearly all of the time would be spent waiting for memory. */
+    for (int i = 0; i < n; i++) {
+        dpif_xdp_fastpath_prefetch_stats(dp, found[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        struct ofpbuf key, mask;
+
+        ofpbuf_use_stack(&key, &thread->keys[i], sizeof thread->keys[i]);
+        ofpbuf_use_stack(&mask, &thread->masks[i], sizeof thread->masks[i]);
+        dpif_xdp_flow_format(dp, found[i], &key, &mask, &flows[i],
+                             dump->up.terse);
+    }
+    return n;
+}
+
+/* Describes 'flow' in '*ret'; its key and mask, unless 'terse', are appended
+ * to 'key_buf' and 'mask_buf', which may be one. */
+void
+dpif_xdp_flow_format(const struct dpif_xdp_dp *dp,
+                     const struct dpif_xdp_flow *flow, struct ofpbuf *key_buf,
+                     struct ofpbuf *mask_buf, struct dpif_flow *ret,
+                     bool terse)
+{
+    memset(ret, 0, sizeof *ret);
+    if (!terse) {
+        const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
+        struct flow key;
+        struct odp_flow_key_parms parms = {
+            .flow = &key,
+            .mask = &dpif_xdp_rule_wc(&flow->rule)->masks,
+            .support = dpif_xdp_odp_support,
+        };
+        size_t offset;
+
+        miniflow_expand(flow->key, &key);
+
+        offset = key_buf->size;
+        ret->key = ofpbuf_tail(key_buf);
+        odp_flow_key_from_flow(&parms, key_buf);
+        ret->key_len = key_buf->size - offset;
+
+        offset = mask_buf->size;
+        ret->mask = ofpbuf_tail(mask_buf);
+        parms.key_buf = key_buf;
+        odp_flow_key_from_mask(&parms, mask_buf);
+        ret->mask_len = mask_buf->size - offset;
+
+        ret->actions = actions->actions;
+        ret->actions_len = actions->size;
+    }
+    ret->ufid = flow->ufid;
+    ret->ufid_present = true;
+    ret->pmd_id = PMD_ID_NULL;
+    dpif_xdp_flow_get_stats(dp, flow, &ret->stats);
+    /* As lib/dpctl.c understands it: offloaded, but executed by "ovs", is
+     * offloaded partially. */
+    ret->attrs.offloaded = dpif_xdp_fastpath_finds(flow);
+    ret->attrs.dp_layer = (dpif_xdp_fastpath_runs(flow)
+                           ? dpif_xdp_fastpath_hook(flow) : "ovs");
+}
+
+void
+dpif_xdp_flow_get_stats(const struct dpif_xdp_dp *dp,
+                        const struct dpif_xdp_flow *flow_,
+                        struct dpif_flow_stats *stats)
+{
+    struct dpif_xdp_flow *flow = CONST_CAST(struct dpif_xdp_flow *, flow_);
+    uint64_t n;
+
+    atomic_read_relaxed(&flow->n_packets, &n);
+    stats->n_packets = n;
+    atomic_read_relaxed(&flow->n_bytes, &n);
+    stats->n_bytes = n;
+    atomic_read_relaxed(&flow->used, &stats->used);
+    atomic_read_relaxed(&flow->tcp_flags, &stats->tcp_flags);
+    dpif_xdp_fastpath_add_stats(dp, flow, stats);
+}

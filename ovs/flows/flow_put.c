@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flow table as ofproto sees it: put, delete, get, flush. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "dpif.h"
+#include "flow.h"
+#include "odp-util.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/ofpbuf.h"
+#include "openvswitch/vlog.h"
+#include "packets.h"
+#include "ovs/lookup/validate.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_flow);
+
+static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
+static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
+
+/* The ct_state bits that lib/conntrack sets. */
+#define CS_SUPPORTED (CS_NEW | CS_ESTABLISHED | CS_RELATED | CS_INVALID     \
+                      | CS_REPLY_DIR | CS_TRACKED | CS_SRC_NAT | CS_DST_NAT)
+
+/* Flows that are looked for in memory at the same time. */
+#define MAX_TOGETHER 64
+
+/* Deleted flows that are left to RCU at the same time. */
+#define MAX_DELETED 512
+
+static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
+                        size_t n)
+    OVS_REQUIRES(dp->flow_mutex);
+static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *)
+    OVS_REQUIRES(dp->flow_mutex);
+static int create_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *,
+                       struct dpif_xdp_flow **ret_existing)
+    OVS_REQUIRES(dp->flow_mutex);
+static void map_init(struct miniflow *, const struct flow *);
+static int refuse(const struct dpif_flow_put *, const char *problem,
+                  char *detail);
+static struct dpif_xdp_flow *flow_create(const struct dpif_xdp_place *,
+                                         const struct flow *key,
+                                         const struct miniflow *map,
+                                         const struct nlattr *actions,
+                                         size_t actions_len,
+                                         uint64_t **ret_values);
+static void reset_stats(struct dpif_xdp_flow *);
+static void actions_init(struct dpif_xdp_actions *, const struct nlattr *,
+                         size_t);
+static bool is_deleted(const struct dpif_xdp_flow *);
+static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
+                                       const ovs_u128 *ufid,
+                                       const struct nlattr *key, size_t len)
+    OVS_REQUIRES(dp->flow_mutex);
+static void prefetch_flows(const struct dpif_xdp_dp *, struct dpif_op *ops[],
+                           size_t n)
+    OVS_REQUIRES(dp->flow_mutex);
+static void prefetch_removal(const struct dpif_xdp_dp *,
+                             struct dpif_xdp_flow *[], size_t n)
+    OVS_REQUIRES(dp->flow_mutex);
+static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
+                           size_t n, struct dpif_xdp_flow *[])
+    OVS_REQUIRES(dp->flow_mutex);
+static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
+                                           const struct dpif_flow_put *,
+                                           const ovs_u128 *,
+                                           const struct flow *key)
+    OVS_REQUIRES(dp->flow_mutex);
+static void modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
+                        const struct dpif_flow_put *)
+    OVS_REQUIRES(dp->flow_mutex);
+static void remove_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
+    OVS_REQUIRES(dp->flow_mutex);
+static void log_change(const struct dpif_xdp_dp *,
+                       const struct dpif_xdp_flow *, const char *what);
+
+struct dpif_xdp_flow *
+dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *rule)
+{
+    return rule ? CONTAINER_OF(rule, struct dpif_xdp_flow, rule) : NULL;
+}
+
+/* Returns the flow that follows '*position' as dpif_xdp_cls_next() does. */
+struct dpif_xdp_flow *
+dpif_xdp_flow_next(const struct dpif_xdp_dp *dp, uint32_t *position)
+{
+    return dpif_xdp_flow_from_rule(dpif_xdp_cls_next(&dp->cls, position));
+}
+
+struct dpif_xdp_actions *
+dpif_xdp_flow_actions(const struct dpif_xdp_flow *flow)
+{
+    return ovsrcu_get(struct dpif_xdp_actions *, &flow->actions);
+}
+
+/* Accounts packets that 'flow' handled.  'now_ms' is monotonic. */
+void
+dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
+                   size_t n_bytes, uint16_t tcp_flags, long long now_ms)
+{
+    uint64_t orig;
+    uint16_t flags;
+
+    atomic_add_relaxed(&flow->n_packets, n_packets, &orig);
+    atomic_add_relaxed(&flow->n_bytes, n_bytes, &orig);
+    atomic_store_relaxed(&flow->used, now_ms);
+    atomic_read_relaxed(&flow->tcp_flags, &flags);
+    if (tcp_flags & ~flags) {
+        uint16_t ignored;
+
+        atomic_or_explicit(&flow->tcp_flags, tcp_flags, &ignored,
+                           memory_order_relaxed);
+    }
+}
+
+/* The Netlink form of a mask cannot wildcard whether there is a VLAN tag: a
+ * mask without VLAN means that there is none.  Make 'wc' say so. */
+void
+dpif_xdp_wc_finish(struct flow_wildcards *wc)
+{
+    if (!wc->masks.vlans[0].tci) {
+        wc->masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
+    }
+}
+
+/* Adds a flow to 'subtable' for packets like 'key', whose map is '*map' and whose
+ * 'ufid' must be new.  Returns NULL, or the flow that has an equal match and is
+ * in the way.  A 'probe' is to see whether it is accepted: no program shall run
+ * it. */
+struct dpif_xdp_flow *
+dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct subtable *subtable,
+                      const struct flow *key, const struct miniflow *map,
+                      const ovs_u128 *ufid, const struct nlattr *actions,
+                      size_t actions_len, bool probe)
+{
+    struct dpif_xdp_place place;
+    struct dpif_xdp_rule *other = dpif_xdp_cls_place(subtable, key, &place);
+    struct dpif_xdp_flow *flow;
+    uint64_t *values;
+
+    if (other) {
+        return dpif_xdp_flow_from_rule(other);
+    }
+    flow = flow_create(&place, key, map, actions, actions_len, &values);
+    flow->ufid = *ufid;
+    dpif_xdp_fastpath_flow_init(flow);
+    dpif_xdp_cls_insert(&dp->cls, &flow->rule, &place, values);
+    dpif_xdp_ufids_insert(&dp->ufids, flow);
+    if (!probe) {
+        dpif_xdp_fastpath_put(dp, flow, key);
+    }
+    log_change(dp, flow, "flow_add");
+    return NULL;
+}
+
+void
+dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_flow *flows[MAX_TOGETHER], *flow;
+    uint32_t position = 0;
+    size_t n = 0;
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+        dpif_xdp_flow_prefetch(flow);
+        flows[n++] = flow;
+        if (n == MAX_TOGETHER) {
+            flush_flows(dp, flows, n);
+            n = 0;
+        }
+    }
+    flush_flows(dp, flows, n);
+    dpif_xdp_fastpath_settle(dp);
+    dpif_xdp_flows_free(dp);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+static void
+flush_flows(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[], size_t n)
+{
+    prefetch_removal(dp, flows, n);
+    for (size_t i = 0; i < n; i++) {
+        remove_flow(dp, flows[i]);
+        dpif_xdp_fastpath_release(dp, flows[i]);
+    }
+}
+
+int
+dpif_xdp_flow_flush(struct dpif *dpif)
+{
+    dpif_xdp_flows_flush(dpif_xdp_dp_cast(dpif));
+    return 0;
+}
+
+/* Executes the 'n' operations, all DPIF_OP_FLOW_PUT. */
+void
+dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    for (size_t i = 0; i < n; i++) {
+        if (dpif_xdp_fastpath_crowded(dp)) {
+            dpif_xdp_fastpath_settle(dp);
+        }
+        if (i % MAX_TOGETHER == 0) {
+            prefetch_flows(dp, &ops[i], MIN(n - i, MAX_TOGETHER));
+        }
+        ops[i]->error = put_flow(dp, &ops[i]->flow_put);
+    }
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+static int
+put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
+{
+    struct dpif_xdp_flow *flow = NULL;
+    int error;
+
+    if (put->stats) {
+        memset(put->stats, 0, sizeof *put->stats);
+    }
+    error = dpif_xdp_validate_actions(put->actions, put->actions_len);
+    if (error) {
+        return error;
+    }
+    if (put->ufid) {
+        flow = dpif_xdp_ufids_find(&dp->ufids, put->ufid);
+    }
+    error = flow ? EEXIST : create_flow(dp, put, &flow);
+    if (error == EEXIST && put->flags & DPIF_FP_MODIFY) {
+        modify_flow(dp, flow, put);
+        error = 0;
+    }
+    return error;
+}
+
+/* Installs the flow that 'put' describes, if it shall be created.  Returns 0;
+ * EEXIST with the flow that is in the way, or shall be modified; or another
+ * positive errno. */
+static int
+create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
+            struct dpif_xdp_flow **ret_existing)
+{
+    struct subtable *subtable;
+    struct flow_wildcards wc;
+    struct miniflow map;
+    struct flow key;
+    ovs_u128 ufid;
+    char *detail;
+
+    if (odp_flow_key_to_flow(put->key, put->key_len, &key, &detail)) {
+        return refuse(put, "cannot parse the key", detail);
+    } else if (key.ct_state & ~CS_SUPPORTED) {
+        return refuse(put, put->flags & DPIF_FP_PROBE
+                      ? "unsupported ct_state" : "ct_state unsupported", NULL);
+    }
+    map_init(&map, &key);
+    subtable = dpif_xdp_known_masks_find(&dp->masks, &dp->cls, put->mask,
+                                         put->mask_len, &key, &map.map);
+    if (!subtable) {
+        if (odp_flow_key_to_mask(put->mask, put->mask_len, &wc, &key,
+                                 &detail)) {
+            return refuse(put, "cannot parse the mask", detail);
+        } else if (wc.masks.in_port.odp_port != ODPP_NONE) {
+            return refuse(put, "in_port is not an exact match", NULL);
+        }
+        dpif_xdp_wc_finish(&wc);
+    }
+
+    if (put->ufid) {
+        ufid = *put->ufid;
+    } else {
+        odp_flow_key_hash(&key, sizeof key, &ufid);
+    }
+    *ret_existing = find_existing(dp, put, &ufid, &key);
+    if (*ret_existing) {
+        return EEXIST;
+    } else if (!(put->flags & DPIF_FP_CREATE)) {
+        return ENOENT;
+    }
+
+    if (!subtable) {
+        subtable = dpif_xdp_cls_subtable(&dp->cls, &wc);
+        dpif_xdp_known_masks_add(&dp->masks, &dp->cls, put->mask,
+                                 put->mask_len, &key, &map.map, subtable);
+    }
+    *ret_existing = dpif_xdp_flow_install(dp, subtable, &key, &map, &ufid,
+                                          put->actions, put->actions_len,
+                                          put->flags & DPIF_FP_PROBE);
+    return *ret_existing ? EEXIST : 0;
+}
+
+/* As miniflow_map_init(), which tests word by word: most of a flow is empty. */
+static void
+map_init(struct miniflow *map, const struct flow *flow)
+{
+    const uint64_t *words = (const uint64_t *) flow;
+
+    BUILD_ASSERT_DECL(FLOW_U64S % 4 == 0);
+    flowmap_init(&map->map);
+    for (size_t i = 0; i < FLOW_U64S; i += 4) {
+        if (words[i] | words[i + 1] | words[i + 2] | words[i + 3]) {
+            for (size_t j = i; j < i + 4; j++) {
+                if (words[j]) {
+                    flowmap_set(&map->map, j, 1);
+                }
+            }
+        }
+    }
+}
+
+/* Tells why 'put' is refused, but does not worry people about probes.  Frees
+ * 'detail', which may be NULL, and returns EINVAL. */
+static int
+refuse(const struct dpif_flow_put *put, const char *problem, char *detail)
+{
+    if (!(put->flags & DPIF_FP_PROBE) && !VLOG_DROP_ERR(&rl)) {
+        struct ds s = DS_EMPTY_INITIALIZER;
+
+        odp_flow_format(put->key, put->key_len, put->mask, put->mask_len,
+                        NULL, &s, true);
+        VLOG_ERR("failed to put flow: %s%s%s: %s", problem,
+                 detail ? ": " : "", detail ? detail : "", ds_cstr(&s));
+        ds_destroy(&s);
+    }
+    free(detail);
+    return EINVAL;
+}
+
+/* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  No
+ * packet that comes from now on is treated by them; to know their last counts
+ * takes a wait until programs are done with them, once for all. */
+void
+dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct dpif_xdp_flow **flows = xmalloc(n * sizeof *flows);
+    bool wait = false;
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    for (size_t i = 0; i < n; i += MAX_TOGETHER) {
+        find_to_delete(dp, &ops[i], MIN(n - i, MAX_TOGETHER), &flows[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (flows[i] && is_deleted(flows[i])) {
+            flows[i] = NULL;            /* By an operation before. */
+        }
+        if (flows[i]) {
+            remove_flow(dp, flows[i]);
+            wait |= ops[i]->flow_del.stats != NULL;
+        }
+        ops[i]->error = flows[i] ? 0 : ENOENT;
+    }
+    if (wait || dpif_xdp_fastpath_crowded(dp)) {
+        dpif_xdp_fastpath_settle(dp);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (flows[i]) {
+            if (ops[i]->flow_del.stats) {
+                dpif_xdp_flow_get_stats(dp, flows[i],
+                                        ops[i]->flow_del.stats);
+            }
+            dpif_xdp_fastpath_release(dp, flows[i]);
+        }
+    }
+    ovs_mutex_unlock(&dp->flow_mutex);
+    free(flows);
+}
+
+int
+dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct dpif_xdp_flow *flow;
+
+    ovs_mutex_lock(&dp->flow_mutex);
+    flow = find_flow(dp, get->ufid, get->key, get->key_len);
+    ovs_mutex_unlock(&dp->flow_mutex);
+    if (!flow) {
+        return ENOENT;
+    }
+    dpif_xdp_flow_format(dp, flow, get->buffer, get->buffer, get->flow, false);
+    return 0;
+}
+
+/* Allocates a flow and all that it begins with, with room for the values of its
+ * rule at '*ret_values'. */
+static struct dpif_xdp_flow *
+flow_create(const struct dpif_xdp_place *place, const struct flow *key,
+            const struct miniflow *map, const struct nlattr *actions,
+            size_t actions_len, uint64_t **ret_values)
+{
+    size_t n_key = miniflow_n_values(map);
+    size_t n_words = (sizeof *map / sizeof(uint64_t) + n_key
+                      + place->n_values);
+    struct dpif_xdp_flow *flow;
+
+    flow = xmalloc(sizeof *flow + n_words * sizeof(uint64_t)
+                   + sizeof *flow->first_actions + actions_len);
+    flow->key = (struct miniflow *) (flow + 1);
+    *flow->key = *map;
+    miniflow_init(flow->key, key);
+    *ret_values = miniflow_values(flow->key) + n_key;
+    flow->first_actions
+        = (struct dpif_xdp_actions *) (*ret_values + place->n_values);
+    actions_init(flow->first_actions, actions, actions_len);
+    ovsrcu_init(&flow->actions, flow->first_actions);
+    reset_stats(flow);
+    atomic_init(&flow->deleted, false);
+    return flow;
+}
+
+static void
+reset_stats(struct dpif_xdp_flow *flow)
+{
+    atomic_store_relaxed(&flow->n_packets, 0);
+    atomic_store_relaxed(&flow->n_bytes, 0);
+    atomic_store_relaxed(&flow->used, 0);
+    atomic_store_relaxed(&flow->tcp_flags, 0);
+}
+
+static void
+actions_init(struct dpif_xdp_actions *copy, const struct nlattr *actions,
+             size_t size)
+{
+    copy->size = size;
+    copy->growth = dpif_xdp_actions_growth(actions, size);
+    copy->uses_hash = dpif_xdp_actions_use_hash(actions, size);
+    if (size) {
+        memcpy(copy->actions, actions, size);
+    }
+}
+
+/* The flow with 'ufid', or, if 'ufid' is null, of the Netlink key 'key'. */
+static struct dpif_xdp_flow *
+find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
+          const struct nlattr *key, size_t len)
+{
+    struct flow key_flow;
+    ovs_u128 ufid;
+
+    if (!ufidp) {
+        if (odp_flow_key_to_flow(key, len, &key_flow, NULL)) {
+            return NULL;
+        }
+        odp_flow_key_hash(&key_flow, sizeof key_flow, &ufid);
+        ufidp = &ufid;
+    }
+    return dpif_xdp_ufids_find(&dp->ufids, ufidp);
+}
+
+static bool
+is_deleted(const struct dpif_xdp_flow *flow)
+{
+    bool deleted;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_flow *, flow)->deleted,
+                        &deleted);
+    return deleted;
+}
+
+static const ovs_u128 *
+op_ufid(const struct dpif_op *op)
+{
+    return (op->type == DPIF_OP_FLOW_PUT ? op->flow_put.ufid
+            : op->type == DPIF_OP_FLOW_DEL ? op->flow_del.ufid : NULL);
+}
+
+/* Brings closer the flows that the 'n' operations, at most MAX_TOGETHER, name
+ * by ufid: nearly all of the time would be spent waiting for memory, for one
+ * flow after the other. */
+static void
+prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (op_ufid(ops[i])) {
+            dpif_xdp_ufids_prefetch(&dp->ufids, op_ufid(ops[i]));
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (op_ufid(ops[i])) {
+            dpif_xdp_ufids_prefetch_flow(&dp->ufids, op_ufid(ops[i]));
+        }
+    }
+}
+
+/* Brings closer what removing the 'n' flows, some of them NULL, reads. */
+static void
+prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
+                 size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (flows[i]) {
+            dpif_xdp_rule_prefetch(&dp->cls, &flows[i]->rule);
+            dpif_xdp_fastpath_prefetch(dp, flows[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (flows[i]) {
+            dpif_xdp_fastpath_prefetch_bucket(dp, flows[i]);
+        }
+    }
+}
+
+/* Stores the flows that the 'n' operations, at most MAX_TOGETHER, delete, NULL
+ * where there is none, and brings closer what deleting them reads. */
+static void
+find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
+               struct dpif_xdp_flow *flows[])
+{
+    prefetch_flows(dp, ops, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct dpif_flow_del *del = &ops[i]->flow_del;
+
+        flows[i] = find_flow(dp, del->ufid, del->key, del->key_len);
+    }
+    prefetch_removal(dp, flows, n);
+}
+
+/* The flow that 'put' would modify, or that forbids it to create one, if none has
+ * the identifier in 'put': that with 'ufid', if there is no such identifier,
+ * or, failing that, one that packets like 'key' match.  Whoever creates a flow
+ * by identifier asks after a packet that matched none: then only another of the
+ * same kind, for which another packet asked, is in the way, and that shows when
+ * it is installed. */
+static struct dpif_xdp_flow *
+find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
+              const ovs_u128 *ufid, const struct flow *key)
+{
+    struct dpif_xdp_flow *found = NULL;
+    struct dpif_xdp_key packet;
+
+    if (!put->ufid) {
+        found = dpif_xdp_ufids_find(&dp->ufids, ufid);
+    } else if (put->flags & DPIF_FP_CREATE) {
+        return NULL;
+    }
+    if (!found) {
+        dpif_xdp_key_from_flow(key, &packet);
+        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls,
+                                                            &packet));
+    }
+    return found;
+}
+
+static void
+modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
+            const struct dpif_flow_put *put)
+{
+    struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
+    struct dpif_xdp_actions *new = xmalloc(sizeof *new + put->actions_len);
+    struct flow key;
+
+    if (put->stats) {
+        dpif_xdp_flow_get_stats(dp, flow, put->stats);
+    }
+    actions_init(new, put->actions, put->actions_len);
+    ovsrcu_set(&flow->actions, new);
+    if (old != flow->first_actions) {
+        ovsrcu_postpone(free, old);
+    }
+    miniflow_expand(flow->key, &key);
+    dpif_xdp_fastpath_put(dp, flow, &key);
+    if (put->flags & DPIF_FP_ZERO_STATS) {
+        dpif_xdp_fastpath_zero_stats(dp, flow);
+        reset_stats(flow);
+    }
+    log_change(dp, flow, "flow_mod");
+}
+
+/* Frees 'flow', which nothing leads to any more, when no thread has it, together
+ * with others: waking the thread of RCU takes longer than freeing some. */
+void
+dpif_xdp_flow_free(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    flow->next_deleted = dp->deleted;
+    dp->deleted = flow;
+    if (++dp->n_deleted == MAX_DELETED) {
+        dpif_xdp_flows_free(dp);
+    }
+}
+
+static void
+free_flows(struct dpif_xdp_flow *flow)
+{
+    while (flow) {
+        struct dpif_xdp_flow *next = flow->next_deleted;
+
+        if (dpif_xdp_flow_actions(flow) != flow->first_actions) {
+            free(dpif_xdp_flow_actions(flow));
+        }
+        dpif_xdp_rule_uninit(&flow->rule);
+        free(flow);
+        flow = next;
+    }
+}
+
+/* Frees what dpif_xdp_flow_free() was asked to, when no thread has it. */
+void
+dpif_xdp_flows_free(struct dpif_xdp_dp *dp)
+{
+    if (dp->deleted) {
+        ovsrcu_postpone(free_flows, dp->deleted);
+        dp->deleted = NULL;
+        dp->n_deleted = 0;
+    }
+}
+
+/* Hides 'flow' from lookups, programs' and the engine's.  It must be freed by
+ * dpif_xdp_fastpath_release(). */
+static void
+remove_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+{
+    log_change(dp, flow, "flow_del");
+    atomic_store_relaxed(&flow->deleted, true);
+    dpif_xdp_fastpath_unlink(dp, flow);
+    dpif_xdp_cls_remove(&dp->cls, &flow->rule);
+    dpif_xdp_ufids_remove(&dp->ufids, flow);
+}
+
+static void
+log_change(const struct dpif_xdp_dp *dp, const struct dpif_xdp_flow *flow,
+           const char *what)
+{
+    if (OVS_UNLIKELY(!VLOG_DROP_DBG(&change_rl))) {
+        struct odputil_keybuf key, mask;
+        struct ofpbuf key_buf, mask_buf;
+        struct dpif_flow df;
+        struct ds ds = DS_EMPTY_INITIALIZER;
+
+        ofpbuf_use_stack(&key_buf, &key, sizeof key);
+        ofpbuf_use_stack(&mask_buf, &mask, sizeof mask);
+        dpif_xdp_flow_format(dp, flow, &key_buf, &mask_buf, &df, false);
+
+        ds_put_format(&ds, "%s: ", what);
+        odp_format_ufid(&flow->ufid, &ds);
+        ds_put_char(&ds, ' ');
+        odp_flow_format(df.key, df.key_len, df.mask, df.mask_len, NULL, &ds,
+                        false);
+        ds_put_cstr(&ds, ", actions:");
+        format_odp_actions(&ds, df.actions, df.actions_len, NULL);
+        VLOG_DBG("%s", ds_cstr(&ds));
+        ds_destroy(&ds);
+    }
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "ovs/netdev/netdev_internal.h"
+
+#include <errno.h>
+
+#include "core/kernel/internal.h"
+#include "core/programs/tcx.h"
+#include "netdev-linux-private.h"
+#include "netdev-provider.h"
+#include "openvswitch/vlog.h"
+#include "openvswitch/shash.h"
+#include "ovs-thread.h"
+#include "smap.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(netdev_internal);
+
+#define MTU_WARNING                                                         \
+    "packets of the host of more than %u bytes are lost: lower the MTU"
+
+/* Open vSwitch's class with some members replaced, as in netdev_xdp.c. */
+static struct netdev_class class;
+
+const char *
+dpif_xdp_internal_type(void)
+{
+    static struct ovsthread_once once = OVSTHREAD_ONCE_INITIALIZER;
+    static bool supported;
+
+    if (ovsthread_once_start(&once)) {
+        char *why = NULL;
+
+        supported = oxdp_internal_supported(&why);
+        if (!supported) {
+            VLOG_INFO("internal ports are taps, served by the engine: %s",
+                      why ? why : "not supported");
+        }
+        free(why);
+        ovsthread_once_done(&once);
+    }
+    return supported ? class.type : "tap";
+}
+
+bool
+dpif_xdp_internal_is(const struct netdev *netdev)
+{
+    return netdev_get_class(netdev) == &class;
+}
+
+int
+dpif_xdp_internal_open_device(const struct netdev *netdev,
+                              struct netdev **devicep)
+{
+    char device[IF_NAMESIZE];
+
+    oxdp_internal_device(netdev_get_name(netdev), device);
+    return netdev_open(device, "xdp", devicep);
+}
+
+static bool
+is_open(const char *name)
+{
+    struct netdev *netdev = netdev_from_name(name);
+    bool is = netdev && dpif_xdp_internal_is(netdev);
+
+    netdev_close(netdev);
+    return is;
+}
+
+void
+dpif_xdp_internal_sweep(void)
+{
+    unsigned int n = oxdp_internal_sweep(is_open);
+
+    if (n) {
+        VLOG_INFO("removed %u internal port%s that the daemon before left",
+                  n, n == 1 ? "" : "s");
+    }
+}
+
+/* Hardware addresses that Open vSwitch has given interfaces: by name, a struct
+ * eth_addr. */
+static struct shash addresses = SHASH_INITIALIZER(&addresses);
+static struct ovs_mutex addresses_mutex = OVS_MUTEX_INITIALIZER;
+
+static int
+set_etheraddr(struct netdev *netdev, const struct eth_addr mac)
+{
+    int error = netdev_linux_class.set_etheraddr(netdev, mac);
+
+    if (!error) {
+        ovs_mutex_lock(&addresses_mutex);
+        free(shash_replace(&addresses, netdev_get_name(netdev),
+                           xmemdup(&mac, sizeof mac)));
+        ovs_mutex_unlock(&addresses_mutex);
+    }
+    return error;
+}
+
+int
+dpif_xdp_internal_restore(struct netdev *netdev, char **errorp)
+{
+    int error = -oxdp_internal_create(netdev_get_name(netdev), errorp);
+    const struct eth_addr *mac;
+
+    if (!error) {
+        ovs_mutex_lock(&addresses_mutex);
+        mac = shash_find_data(&addresses, netdev_get_name(netdev));
+        if (mac) {
+            netdev_linux_class.set_etheraddr(netdev, *mac);
+        }
+        ovs_mutex_unlock(&addresses_mutex);
+    }
+    return error;
+}
+
+static int
+construct(struct netdev *netdev)
+{
+    char *text = NULL;
+    int error = -oxdp_internal_create(netdev_get_name(netdev), &text);
+
+    if (error) {
+        VLOG_ERR("%s: %s", netdev_get_name(netdev),
+                 text ? text : ovs_strerror(error));
+        free(text);
+        return error;
+    }
+
+    /* The interface may have another name or network namespace since a daemon
+     * before.  Open vSwitch takes such an absence well only of its own
+     * internal devices. */
+    netdev->netdev_class = &netdev_internal_class;
+    error = netdev_linux_class.construct(netdev);
+    netdev->netdev_class = &class;
+    if (error) {
+        oxdp_internal_delete(netdev_get_name(netdev));
+    }
+    return error;
+}
+
+static void
+destruct(struct netdev *netdev)
+{
+    netdev_linux_class.destruct(netdev);
+    oxdp_internal_delete(netdev_get_name(netdev));
+    ovs_mutex_lock(&addresses_mutex);
+    free(shash_find_and_delete(&addresses, netdev_get_name(netdev)));
+    ovs_mutex_unlock(&addresses_mutex);
+}
+
+/* What the host sends is what the switch receives. */
+static int
+get_stats(const struct netdev *netdev, struct netdev_stats *stats)
+{
+    struct netdev_stats host;
+    int error = netdev_linux_class.get_stats(netdev, &host);
+
+    memset(stats, 0, sizeof *stats);
+    stats->rx_packets = host.tx_packets;
+    stats->rx_bytes = host.tx_bytes;
+    stats->rx_errors = host.tx_errors;
+    stats->rx_dropped = host.tx_dropped;
+    stats->tx_packets = host.rx_packets;
+    stats->tx_bytes = host.rx_bytes;
+    stats->tx_errors = host.rx_errors;
+    stats->tx_dropped = host.rx_dropped;
+    stats->multicast = host.multicast;
+    stats->collisions = host.collisions;
+    return error;
+}
+
+/* Whether the interface has its name and is in this network namespace.  Else
+ * some of lib/netdev-linux.c's questions would end in warnings. */
+static bool
+is_here(const struct netdev *netdev)
+{
+    return if_nametoindex(netdev_get_name(netdev));
+}
+
+static int
+get_features(const struct netdev *netdev, enum netdev_features *current,
+             enum netdev_features *advertised,
+             enum netdev_features *supported, enum netdev_features *peer)
+{
+    return (is_here(netdev)
+            ? netdev_linux_class.get_features(netdev, current, advertised,
+                                              supported, peer)
+            : ENODEV);
+}
+
+/* What of the port stands in the status of its device, and what users may have
+ * set wrong themselves. */
+static int
+get_status(const struct netdev *netdev, struct smap *status)
+{
+    static const char *const keys[] = { "xdp-hook", "xdp-error" };
+    bool here = is_here(netdev);
+    int error = here ? netdev_linux_class.get_status(netdev, status) : ENODEV;
+    struct netdev *device;
+    int mtu;
+
+    if (here && !netdev_get_mtu(netdev, &mtu)
+        && mtu > (int) OXDP_MAX_TCX_MTU) {
+        smap_add_format(status, "xdp-warning", MTU_WARNING, OXDP_MAX_TCX_MTU);
+    }
+    if (!dpif_xdp_internal_open_device(netdev, &device)) {
+        struct smap its = SMAP_INITIALIZER(&its);
+
+        netdev_get_status(device, &its);
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+            const char *value = smap_get(&its, keys[i]);
+
+            if (value) {
+                smap_add(status, keys[i], value);
+            }
+        }
+        smap_destroy(&its);
+        netdev_close(device);
+    }
+    return smap_is_empty(status) ? error : 0;
+}
+
+static int
+set_mtu(struct netdev *netdev, int mtu)
+{
+    if (mtu > (int) OXDP_MAX_TCX_MTU) {
+        VLOG_ERR("%s: MTU %d is too large: set it to at most %u",
+                 netdev_get_name(netdev), mtu, OXDP_MAX_TCX_MTU);
+        return EINVAL;
+    }
+    return netdev_linux_class.set_mtu(netdev, mtu);
+}
+
+void
+dpif_xdp_internal_register(void)
+{
+    class = netdev_linux_class;
+    class.type = "xdp-internal";
+    class.construct = construct;
+    class.destruct = destruct;
+    class.get_features = get_features;
+    class.get_stats = get_stats;
+    class.get_status = get_status;
+    class.set_etheraddr = set_etheraddr;
+    class.set_mtu = set_mtu;
+    netdev_register_provider(&class);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The netdev class "xdp": a Linux device used through XDP and AF_XDP.
+ *
+ * In a datapath of type xdp, interfaces of type "system" (the default) and
+ * "afxdp" open as "xdp".  The class is Open vSwitch's "system" class with
+ * options:
+ *
+ *   xdp-mode   best-effort (default), native-with-zerocopy, native, generic
+ *   xdp-hook   auto (default), xdp, tcx, both
+ *   xdp-obj    the program of the port: a file, or builtin
+ *   xdp-peer   true (default), false: packets never skip this end of a veth
+ *
+ * and with what is in use in the Interface table's status column.  "n_rxq" and
+ * "use-need-wakeup" of "afxdp" are accepted and not needed: all queues are
+ * served, and the kernel is woken up if it wants to be. */
+#ifndef NETDEV_XDP_H
+#define NETDEV_XDP_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/programs/progs.h"
+
+struct netdev;
+struct oxdp_device;
+
+/* Where programs take a device's packets: options:xdp-hook. */
+enum dpif_xdp_hook {
+    DPIF_XDP_HOOK_AUTO,
+    DPIF_XDP_HOOK_XDP,
+    DPIF_XDP_HOOK_TCX,
+    DPIF_XDP_HOOK_BOTH,                 /* tcx gets what XDP leaves to it. */
+};
+
+const char *dpif_xdp_hook_to_string(enum dpif_xdp_hook);
+bool dpif_xdp_hook_from_string(const char *, enum dpif_xdp_hook *);
+
+struct dpif_xdp_netdev_config {
+    uint64_t seq;                       /* Changes with 'mode' and 'hook'. */
+    uint64_t obj_seq;                   /* With dpif_xdp_netdev_get_obj(). */
+    bool has_obj;                       /* A file. */
+    enum oxdp_mode mode;
+    enum dpif_xdp_hook hook;
+    bool shaped;                        /* Sends through a queueing discipline
+                                         * (Open vSwitch's QoS table), which
+                                         * AF_XDP and XDP would pass by. */
+    bool no_peer;                       /* options:xdp-peer=false. */
+};
+
+/* Registers the class.  Called before Open vSwitch's main(). */
+void dpif_xdp_netdev_register(void);
+
+/* Whether 'netdev' is of this class. */
+bool dpif_xdp_netdev_is(const struct netdev *);
+
+/* Reads the options of 'netdev', which is of this class. */
+void dpif_xdp_netdev_get_config(const struct netdev *,
+                                struct dpif_xdp_netdev_config *);
+
+/* options:xdp-obj of 'netdev', which is of this class: NULL if there is none.
+ * The caller frees it. */
+char *dpif_xdp_netdev_get_obj(const struct netdev *);
+
+/* What users may write there and in other_config:xdp-obj: an absolute path, or
+ * "builtin". */
+bool dpif_xdp_obj_is_valid(const char *);
+bool dpif_xdp_obj_is_file(const char *);        /* NULL is none. */
+
+/* Says what users see of 'netdev', of this class: the mode in use, the hook
+ * in use, the program's file or NULL, and a sentence on what is wrong or NULL.
+ * Returns whether that changed. */
+bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
+                                const char *hook, const char *obj,
+                                const char *error);
+
+/* The same for the file and the sentence alone. */
+void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
+                                    const char *error);
+
+/* The sentence on what is wrong with 'netdev', of any class, or NULL.  The
+ * caller frees it. */
+char *dpif_xdp_netdev_get_error(const struct netdev *);
+
+/* From now on the datapath hears when devices change for those who send to them
+ * (core/kernel/watch.h).  Returns whether it does. */
+bool dpif_xdp_netdev_watch(void);
+
+/* Sees to it that users are told when programs of others came or went at tcx of
+ * 'netdev', of this class.  To be called now and then. */
+void dpif_xdp_netdev_follow_others(struct netdev *);
+
+/* Makes the device of 'netdev', of this class, receive what is addressed to
+ * others, or takes that back if this did it.  Unlike netdev_turn_flags_on(),
+ * which the daemon's end undoes: programs go on after it.  0, or a positive
+ * errno. */
+int dpif_xdp_netdev_set_promiscuous(struct netdev *, bool on);
+
+/* Takes what 'netdev', of this class, received from the program of 'progs'
+ * attached to it.  To be called from the main thread: the first after
+ * attaching, the second before detaching. */
+void dpif_xdp_netdev_count_start(struct netdev *, const struct oxdp_progs *,
+                                 const struct oxdp_device *);
+void dpif_xdp_netdev_count_stop(struct netdev *);
+
+#endif /* ovs/netdev/netdev_xdp.h */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What netdev_xdp.c and netdev_xdp_link.c share. */
+#ifndef DPIF_XDP_NETDEV_PRIVATE_H
+#define DPIF_XDP_NETDEV_PRIVATE_H 1
+
+#include "ovs/netdev/netdev_xdp.h"
+
+#include "netdev-linux-private.h"
+#include "ovs-thread.h"
+
+struct packets {
+    uint64_t n_packets, n_bytes;
+};
+
+struct netdev_xdp {
+    struct netdev_linux up;
+
+    struct ovs_mutex mutex;             /* Guards what follows. */
+    struct dpif_xdp_netdev_config config;
+    char *obj;                          /* options:xdp-obj. */
+    char *mode_in_use;
+    char *hook_in_use;
+    char *obj_in_use;
+    char *error;
+    bool promiscuous;                   /* Made so by us. */
+    bool policed;                       /* Has an ingress_policing_rate. */
+    bool others;                        /* Users are warned of programs. */
+    bool polled;                        /* Counted in 'n_polled'. */
+
+    /* What was received: what the kernel says and 'ahead' or, while there are
+     * 'progs', what their program counted and 'ahead'. */
+    const struct oxdp_progs *progs;
+    int ifindex;                        /* The last that was counted. */
+    struct packets ahead;              /* Modulo 2**64. */
+    int peer_ifindex, peer_nsid;        /* Of 'ifindex', as in struct
+                                         * oxdp_device. */
+    struct packets beside;             /* What was sent past 'ifindex' by the
+                                         * shortcut, as last known. */
+};
+
+static inline struct netdev_xdp *
+netdev_xdp_cast(const struct netdev *netdev)
+{
+    ovs_assert(dpif_xdp_netdev_is(netdev));
+    return CONTAINER_OF(netdev, struct netdev_xdp, up.up);
+}
+
+/* Counts 'netdev' among those whose link is polled, or not.  With its mutex, or when nobody else has it. */
+void netdev_xdp_set_polled(struct netdev_xdp *netdev, bool polled);
+
+/* As the members of struct netdev_class. */
+int netdev_xdp_set_miimon_interval(struct netdev *, long long int interval);
+void netdev_xdp_wait(const struct netdev_class *);
+
+#endif /* ovs/netdev/netdev_xdp_private.h */

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ports: adding, removing, finding.  What a port does with its device is in
+ * ovs/ports/open.c and ovs/ports/follow.c. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "dpif.h"
+#include "ovs/provider/dpif_xdp.h"
+#include "ovs/ports/ports.h"
+#include "hash.h"
+#include "netdev-provider.h"
+#include "netdev-vport.h"
+#include "ovs/netdev/netdev_internal.h"
+#include "ovs/netdev/netdev_xdp.h"
+#include "odp-util.h"
+#include "openvswitch/vlog.h"
+#include "openvswitch/poll-loop.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_port);
+
+static odp_port_t choose_port_no(const struct dpif_xdp_dp *,
+                                 const char *devname);
+static struct dpif_xdp_port *find_by_name(const struct dpif_xdp_dp *,
+                                          const char *devname);
+static void free_port(struct dpif_xdp_port *);
+static void remove_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
+static uint32_t
+hash_port_no(odp_port_t port_no)
+{
+    return hash_int(odp_to_u32(port_no), 0);
+}
+
+/* The port 'port_no' of 'dp', or NULL.  Valid until the caller quiesces. */
+struct dpif_xdp_port *
+dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    struct dpif_xdp_port *port;
+
+    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port_no(port_no), &dp->ports) {
+        if (port->port_no == port_no) {
+            return port;
+        }
+    }
+    return NULL;
+}
+
+int
+dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
+                  odp_port_t *port_nop)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    char namebuf[NETDEV_VPORT_NAME_BUFSIZE];
+    const char *devname = netdev_vport_get_dpif_port(netdev, namebuf,
+                                                     sizeof namebuf);
+    int error = 0;
+
+    ovs_mutex_lock(&dp->port_mutex);
+    if (*port_nop == ODPP_NONE) {
+        *port_nop = choose_port_no(dp, devname);
+        if (*port_nop == ODPP_NONE) {
+            error = EFBIG;
+        }
+    } else if (dpif_xdp_port_lookup(dp, *port_nop)) {
+        error = EBUSY;
+    }
+    if (!error) {
+        error = dpif_xdp_port_create(dp, devname, netdev_get_type(netdev),
+                                     *port_nop);
+    }
+    ovs_mutex_unlock(&dp->port_mutex);
+    return error;
+}
+
+/* Opens the end of 'netdev' at which the switch stands. */
+static int
+open_end(struct netdev *netdev, struct netdev **devp)
+{
+    if (dpif_xdp_internal_is(netdev)) {
+        return dpif_xdp_internal_open_device(netdev, devp);
+    }
+    *devp = netdev_ref(netdev);
+    return 0;
+}
+
+/* Adds device 'devname', of netdev type 'type', as port 'port_no', which must
+ * be free.  Returns 0 or a positive errno. */
+int
+dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
+                     const char *type, odp_port_t port_no)
+{
+    struct netdev *netdev, *dev;
+    struct dpif_xdp_port *port;
+    enum netdev_flags flags;
+    int error;
+
+    if (find_by_name(dp, devname)) {
+        return EEXIST;
+    }
+    error = netdev_open(devname, type, &netdev);
+    if (error) {
+        return error;
+    }
+    error = open_end(netdev, &dev);
+    if (error) {
+        netdev_close(netdev);
+        return error;
+    }
+    netdev_get_flags(dev, &flags);
+    if (flags & NETDEV_LOOPBACK) {
+        VLOG_ERR("%s: cannot add a loopback device", devname);
+        netdev_close(dev);
+        netdev_close(netdev);
+        return EINVAL;
+    }
+
+    port = xzalloc(sizeof *port);
+    port->port_no = port_no;
+    port->netdev = netdev;
+    port->dev = dev;
+    port->type = xstrdup(type);
+    port->retry = LLONG_MAX;
+    port->is_device = dpif_xdp_netdev_is(dev);
+    port->can_send = netdev_n_txq(dev) > 0;
+    ovs_rwlock_init(&port->tx_rwlock);
+    port->sender.next_look = LLONG_MAX;
+    atomic_init(&port->hook, DPIF_XDP_HOOK_XDP);
+
+    error = dpif_xdp_port_open(dp, port);
+    if (error) {
+        free_port(port);
+        return error;
+    }
+
+    /* Changing flags makes the bridge look at its ports again, so not before
+     * the port has proved to work: else it would be tried for ever. */
+    error = (port->is_device ? dpif_xdp_netdev_set_promiscuous(dev, true)
+             : netdev_turn_flags_on(dev, NETDEV_PROMISC, &port->sf));
+    if (error) {
+        VLOG_ERR("%s: cannot set promiscuous mode (%s)", devname,
+                 ovs_strerror(error));
+        dpif_xdp_port_close(dp, port);
+        free_port(port);
+        return error;
+    }
+
+    cmap_insert(&dp->ports, &port->node, hash_port_no(port_no));
+    seq_change(dp->port_seq);
+    return 0;
+}
+
+int
+dpif_xdp_port_del(struct dpif *dpif, odp_port_t port_no)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct dpif_xdp_port *port;
+
+    if (port_no == ODPP_LOCAL) {
+        return EINVAL;
+    }
+    ovs_mutex_lock(&dp->port_mutex);
+    port = dpif_xdp_port_lookup(dp, port_no);
+    if (port) {
+        remove_port(dp, port);
+    }
+    ovs_mutex_unlock(&dp->port_mutex);
+
+    if (!port) {
+        return ENODEV;
+    }
+    /* The device must be free for other uses when this returns. */
+    ovsrcu_synchronize();
+    free_port(port);
+    return 0;
+}
+
+/* Removes all ports, at the end of 'dp'. */
+void
+dpif_xdp_ports_destroy(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+
+    ovs_mutex_lock(&dp->port_mutex);
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        remove_port(dp, port);
+        ovsrcu_postpone(free_port, port);
+    }
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+/* Receives from the ports that no engine thread polls; follows devices that
+ * went away, came back or were configured anew. */
+void
+dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+
+    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_take_over_run(dp);
+    dp->last_sender_seq = seq_read(dp->sender_seq);
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        dpif_xdp_poll_port(dp, port);
+        if (port->is_device) {
+            dpif_xdp_sender_run(dp, port);
+            dpif_xdp_port_follow(dp, port);
+        }
+    }
+    dpif_xdp_shortcuts_run(dp);
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+void
+dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+
+    ovs_mutex_lock(&dp->port_mutex);
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        for (size_t i = 0; i < port->n_rxqs; i++) {
+            if (port->rxqs[i].fd < 0) {
+                netdev_rxq_wait(port->rxqs[i].rxq);
+            }
+        }
+        if (port->is_device
+            && port->change_seq != netdev_get_change_seq(port->dev)) {
+            poll_immediate_wake();
+        }
+        if (port->is_device) {
+            poll_timer_wait_until(MIN(port->retry, port->next_look));
+        }
+        dpif_xdp_sender_wait(port);
+    }
+    dpif_xdp_shortcuts_wait(dp);
+    dpif_xdp_take_over_wait(dp);
+    seq_wait(dp->sender_seq, dp->last_sender_seq);
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+/* Interface:other_config: nothing in it concerns this datapath. */
+int
+dpif_xdp_port_set_config(struct dpif *dpif, odp_port_t port_no,
+                         const struct smap *cfg OVS_UNUSED)
+{
+    return (dpif_xdp_port_lookup(dpif_xdp_dp_cast(dpif), port_no)
+            ? 0 : ENODEV);
+}
+
+static void
+answer_query(const struct dpif_xdp_port *port, struct dpif_port *answer)
+{
+    if (answer) {
+        answer->name = xstrdup(netdev_get_name(port->netdev));
+        answer->type = xstrdup(port->type);
+        answer->port_no = port->port_no;
+    }
+}
+
+int
+dpif_xdp_port_query_by_number(const struct dpif *dpif, odp_port_t port_no,
+                              struct dpif_port *answer)
+{
+    const struct dpif_xdp_port *port
+        = dpif_xdp_port_lookup(dpif_xdp_dp_cast(dpif), port_no);
+
+    if (!port) {
+        return ENODEV;
+    }
+    answer_query(port, answer);
+    return 0;
+}
+
+int
+dpif_xdp_port_query_by_name(const struct dpif *dpif, const char *devname,
+                            struct dpif_port *answer)
+{
+    const struct dpif_xdp_port *port
+        = find_by_name(dpif_xdp_dp_cast(dpif), devname);
+
+    if (!port) {
+        return ENODEV;
+    }
+    answer_query(port, answer);
+    return 0;
+}
+
+struct port_dump {
+    struct cmap_position position;
+    struct dpif_port port;              /* Given out last. */
+};
+
+int
+dpif_xdp_port_dump_start(const struct dpif *dpif OVS_UNUSED, void **statep)
+{
+    *statep = xzalloc(sizeof(struct port_dump));
+    return 0;
+}
+
+int
+dpif_xdp_port_dump_next(const struct dpif *dpif, void *dump_,
+                        struct dpif_port *answer)
+{
+    struct port_dump *dump = dump_;
+    struct cmap_node *node
+        = cmap_next_position(&dpif_xdp_dp_cast(dpif)->ports, &dump->position);
+
+    if (!node) {
+        return EOF;
+    }
+    dpif_port_destroy(&dump->port);
+    answer_query(CONTAINER_OF(node, struct dpif_xdp_port, node), &dump->port);
+    *answer = dump->port;
+    return 0;
+}
+
+int
+dpif_xdp_port_dump_done(const struct dpif *dpif OVS_UNUSED, void *dump_)
+{
+    struct port_dump *dump = dump_;
+
+    dpif_port_destroy(&dump->port);
+    free(dump);
+    return 0;
+}
+
+int
+dpif_xdp_port_poll(const struct dpif *dpif_, char **devnamep OVS_UNUSED)
+{
+    struct dpif_xdp *dpif = CONTAINER_OF(dpif_, struct dpif_xdp, dpif);
+    uint64_t seq = seq_read(dpif->dp->port_seq);
+
+    if (dpif->last_port_seq == seq) {
+        return EAGAIN;
+    }
+    dpif->last_port_seq = seq;
+    return ENOBUFS;
+}
+
+void
+dpif_xdp_port_poll_wait(const struct dpif *dpif_)
+{
+    struct dpif_xdp *dpif = CONTAINER_OF(dpif_, struct dpif_xdp, dpif);
+
+    seq_wait(dpif->dp->port_seq, dpif->last_port_seq);
+}
+
+/* A free port number, or ODPP_NONE. */
+static odp_port_t
+choose_port_no(const struct dpif_xdp_dp *dp, const char *devname)
+{
+    /* Under another class (Open vSwitch's unit tests) numbers follow names,
+     * as in lib/dpif-netdev.c. */
+    if (dp->class->type != dpif_xdp_type) {
+        const char *digits = devname + strcspn(devname, "0123456789");
+        int start = strncmp(devname, "br", 2) ? 0 : 100;
+
+        if (*digits) {
+            uint32_t number = start + strtol(digits, NULL, 10);
+
+            if (number > 0 && number != odp_to_u32(ODPP_NONE)
+                && !dpif_xdp_port_lookup(dp, u32_to_odp(number))) {
+                return u32_to_odp(number);
+            }
+        }
+    }
+
+    for (uint32_t number = 1; number < DPIF_XDP_MAX_PORTS; number++) {
+        if (!dpif_xdp_port_lookup(dp, u32_to_odp(number))) {
+            return u32_to_odp(number);
+        }
+    }
+    return ODPP_NONE;
+}
+
+static struct dpif_xdp_port *
+find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
+{
+    struct dpif_xdp_port *port;
+
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        if (!strcmp(netdev_get_name(port->netdev), devname)) {
+            return port;
+        }
+    }
+    return NULL;
+}
+
+static void
+free_port(struct dpif_xdp_port *port)
+{
+    netdev_restore_flags(port->sf);
+    netdev_close(port->dev);
+    netdev_close(port->netdev);
+    ovs_rwlock_destroy(&port->tx_rwlock);
+    free(port->type);
+    free(port->obj);
+    free(port);
+}
+
+/* Takes 'port' out of 'dp'.  Others may look at it until they quiesce. */
+static void
+remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    cmap_remove(&dp->ports, &port->node, hash_port_no(port->port_no));
+    seq_change(dp->port_seq);
+    dpif_xdp_port_close(dp, port);
+    dpif_xdp_port_forget_obj(dp, port);
+}
+

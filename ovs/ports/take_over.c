@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A restart without a gap: the programs that the daemon before left on the
+ * devices run its flows until this one is ready for their packets. */
+#include <config.h>
+
+#include "ovs/datapath/datapath.h"
+
+#include <errno.h>
+
+#include "ovs/netdev/netdev_internal.h"
+#include "ovs/netdev/netdev_xdp.h"
+#include "openvswitch/poll-loop.h"
+#include "openvswitch/vlog.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_take_over);
+
+/* Rounds of run() between the moment when ofproto enables upcalls and the
+ * exchange: in the first of them it has yet to hear of the new ports. */
+#define ROUNDS 2
+
+/* Whether there is something to do.  ofproto is ready when it answers upcalls:
+ * after a start with other_config:flow-restore-wait, that is when it has its
+ * OpenFlow rules. */
+static bool
+is_due(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex)
+{
+    bool began;
+
+    atomic_read(&dp->upcalls_began, &began);
+    return began && dp->progs && !dp->taken_over;
+}
+
+/* 'port' was left without a program.  Opened anew it gets one as a new port
+ * does; if that fails, too, it is tried again and again, and the Interface's
+ * error says why. */
+static void
+open_again(struct dpif_xdp_port *port, int error)
+{
+    if (error == ENODEV) {
+        VLOG_INFO("%s: the device went while it was taken over from the "
+                  "daemon before", netdev_get_name(port->dev));
+    } else {
+        VLOG_WARN("%s: the device does not exchange the program of the daemon "
+                  "before (%s), the port is opened again",
+                  netdev_get_name(port->dev), ovs_strerror(error));
+    }
+    port->config_seq = UINT64_MAX;
+}
+
+void
+dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+    uint32_t n;
+
+    if (!is_due(dp) || dp->take_over_rounds++ < ROUNDS) {
+        return;
+    }
+    n = oxdp_progs_take_over(dp->progs);
+    if (n) {
+        VLOG_INFO("%s: took over %"PRIu32" devices from the daemon before",
+                  dp->name, n);
+    }
+    dp->taken_over = true;
+    dpif_xdp_internal_sweep();
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        if (port->is_device && port->device.ifindex) {
+            int error = -oxdp_progs_error(dp->progs, port->device.ifindex);
+
+            if (error) {
+                open_again(port, error);
+            } else {
+                dpif_xdp_netdev_count_start(port->dev, dp->progs,
+                                            &port->device);
+            }
+        }
+    }
+}
+
+void
+dpif_xdp_take_over_wait(struct dpif_xdp_dp *dp)
+{
+    if (is_due(dp)) {
+        poll_immediate_wake();
+    }
+}

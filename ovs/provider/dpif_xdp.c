@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The datapath type "xdp": the class that Open vSwitch calls, and the life
+ * cycle of datapaths.  lib/dpif-provider.h documents each callback. */
+#include <config.h>
+
+#include "ovs/provider/dpif_xdp.h"
+#include "ovs/datapath/datapath.h"
+
+#include <errno.h>
+
+#include "ovs/state/ct.h"
+#include "dpif.h"
+#include "hash.h"
+#include "odp-util.h"
+#include "ovs/netdev/netdev_internal.h"
+#include "openvswitch/shash.h"
+#include "openvswitch/vlog.h"
+#include "sset.h"
+#include "timeval.h"
+#include "tnl-neigh-cache.h"
+#include "tnl-ports.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp);
+
+#define OPTIMIZE_INTERVAL_MS 1000
+#define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
+
+const char dpif_xdp_type[] = "xdp";
+
+/* Protects 'all_dps', and reference counts and ends of datapaths. */
+static struct ovs_mutex dp_mutex = OVS_MUTEX_INITIALIZER;
+static struct shash all_dps OVS_GUARDED_BY(dp_mutex)
+    = SHASH_INITIALIZER(&all_dps);
+
+static int create_dp(const struct dpif_class *, const char *name,
+                     struct dpif_xdp_dp **)
+    OVS_REQUIRES(dp_mutex);
+static void unref_dp(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dp_mutex);
+
+struct dpif_xdp_dp *
+dpif_xdp_dp_cast(const struct dpif *dpif)
+{
+    return CONTAINER_OF(dpif, struct dpif_xdp, dpif)->dp;
+}
+
+struct conntrack *
+dpif_xdp_conntrack(const struct dpif *dpif)
+{
+    return dpif_xdp_dp_cast(dpif)->conntrack;
+}
+
+void
+dpif_xdp_count_drops(struct dpif_xdp_dp *dp, enum dpif_xdp_drop drop,
+                     size_t n)
+{
+    uint64_t orig;
+
+    atomic_add_relaxed(&dp->drops[drop], n, &orig);
+}
+
+void
+dpif_xdp_count_lost(struct dpif_xdp_dp *dp)
+{
+    uint64_t orig;
+
+    atomic_add_relaxed(&dp->n_lost, 1, &orig);
+}
+
+const char *
+dpif_xdp_drop_text(enum dpif_xdp_drop drop)
+{
+    static const char *const texts[DPIF_XDP_N_DROPS] = {
+#define X(NAME, TEXT) [DPIF_XDP_DROP_##NAME] = TEXT,
+        DPIF_XDP_DROPS(X)
+#undef X
+    };
+
+    return texts[drop];
+}
+
+static int
+dpif_xdp_init(void)
+{
+    dpif_xdp_appctl_init();
+    return 0;
+}
+
+static int
+dpif_xdp_enumerate(struct sset *names, const struct dpif_class *class)
+{
+    struct shash_node *node;
+
+    ovs_mutex_lock(&dp_mutex);
+    SHASH_FOR_EACH (node, &all_dps) {
+        const struct dpif_xdp_dp *dp = node->data;
+
+        if (dp->class == class) {
+            sset_add(names, node->name);
+        }
+    }
+    ovs_mutex_unlock(&dp_mutex);
+    return 0;
+}
+
+/* 'system' devices get AF_XDP sockets and options of ours, and so do those
+ * that a user had as 'afxdp'; 'internal' ports are pairs of ours.  Under
+ * another class (Open vSwitch's unit tests) there are only dummy devices. */
+static const char *
+dpif_xdp_port_open_type(const struct dpif_class *class, const char *type)
+{
+    if (class->type != dpif_xdp_type) {
+        return strcmp(type, "internal") ? type : "dummy-internal";
+    }
+    return (!strcmp(type, "internal") ? dpif_xdp_internal_type()
+            : (!strcmp(type, "system") || !strcmp(type, "afxdp")
+               || !strcmp(type, "afxdp-nonpmd")) ? "xdp"
+            : type);
+}
+
+static int
+dpif_xdp_open(const struct dpif_class *class, const char *name, bool create,
+              struct dpif **dpifp)
+{
+    struct dpif_xdp_dp *dp;
+    int error = 0;
+
+    ovs_mutex_lock(&dp_mutex);
+    dp = shash_find_data(&all_dps, name);
+    if (!dp) {
+        error = create ? create_dp(class, name, &dp) : ENODEV;
+    } else if (dp->class != class) {
+        error = EINVAL;
+    } else if (create) {
+        error = EEXIST;
+    }
+    if (!error) {
+        struct dpif_xdp *dpif = xzalloc(sizeof *dpif);
+        uint16_t netflow_id = hash_string(name, 0);
+
+        ovs_refcount_ref(&dp->ref_cnt);
+        dpif_init(&dpif->dpif, class, name, netflow_id >> 8, netflow_id);
+        dpif->dp = dp;
+        dpif->last_port_seq = seq_read(dp->port_seq);
+        *dpifp = &dpif->dpif;
+    }
+    ovs_mutex_unlock(&dp_mutex);
+    return error;
+}
+
+static void
+dpif_xdp_close(struct dpif *dpif)
+{
+    ovs_mutex_lock(&dp_mutex);
+    unref_dp(dpif_xdp_dp_cast(dpif));
+    ovs_mutex_unlock(&dp_mutex);
+    free(CONTAINER_OF(dpif, struct dpif_xdp, dpif));
+}
+
+/* The datapath goes with its last user. */
+static int
+dpif_xdp_destroy(struct dpif *dpif)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    ovs_mutex_lock(&dp_mutex);
+    if (!dp->destroyed) {
+        dp->destroyed = true;
+        unref_dp(dp);
+    }
+    ovs_mutex_unlock(&dp_mutex);
+    return 0;
+}
+
+static bool
+dpif_xdp_run(struct dpif *dpif)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    uint64_t tnl_seq;
+
+    dpif_xdp_ports_run(dp);
+    if (time_msec() >= dp->next_optimize) {
+        dp->next_optimize = time_msec() + OPTIMIZE_INTERVAL_MS;
+        ovs_mutex_lock(&dp->flow_mutex);
+        dpif_xdp_cls_optimize(&dp->cls);
+        dpif_xdp_fastpath_run(dp);
+        dpif_xdp_fastpath_settle(dp);
+        dpif_xdp_flows_free(dp);
+        ovs_mutex_unlock(&dp->flow_mutex);
+    }
+
+    /* Revalidate when tunnels may leave by another way now. */
+    tnl_neigh_cache_run();
+    tnl_port_map_run();
+    tnl_seq = seq_read(tnl_conf_seq);
+    if (dp->last_tnl_conf_seq != tnl_seq) {
+        dp->last_tnl_conf_seq = tnl_seq;
+        return true;
+    }
+    return false;
+}
+
+static void
+dpif_xdp_wait(struct dpif *dpif)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    dpif_xdp_ports_wait(dp);
+    seq_wait(tnl_conf_seq, dp->last_tnl_conf_seq);
+}
+
+/* An upcall may ask for this: 'port_mutex' is out of bounds. */
+static int
+dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    uint64_t programs[DP_N_COUNTERS];
+    struct dpif_xdp_cls_stats sum;
+
+    memset(&sum, 0, sizeof sum);
+    dpif_xdp_threads_get_stats(dp, &sum);
+    if (dp->progs) {
+        oxdp_progs_get_totals(dp->progs, programs);
+        uint64_t mask_hits = programs[DP_COUNTER_MASK_HIT];
+        uint64_t handed_over = programs[DP_COUNTER_UP_ENGINE];
+        uint64_t all = sum.n_cache_hit + oxdp_hits(programs);
+
+        /* The engine counts what is handed over to it as found in a cache;
+         * some of that is still on its way. */
+        sum.n_cache_hit = all - MIN(all, mask_hits + handed_over);
+        sum.n_table_hit += mask_hits;
+        sum.n_mask_walk += programs[DP_COUNTER_MASKS_WALKED];
+    }
+
+    memset(stats, 0, sizeof *stats);
+    stats->n_hit = sum.n_cache_hit + sum.n_table_hit;
+    stats->n_missed = sum.n_miss;
+    atomic_read_relaxed(&dp->n_lost, &stats->n_lost);
+    stats->n_flows = dpif_xdp_cls_n_rules(&dp->cls);
+    if (dp->class->type == dpif_xdp_type) {
+        stats->n_cache_hit = sum.n_cache_hit;
+        stats->n_mask_hit = sum.n_mask_walk;
+        stats->n_masks = dpif_xdp_cls_n_masks(&dp->cls);
+    } else {
+        stats->n_cache_hit = UINT64_MAX;
+        stats->n_mask_hit = UINT64_MAX;
+        stats->n_masks = UINT32_MAX;
+    }
+    return 0;
+}
+
+/* Of 'n' operations, how many from the first on have its type. */
+static size_t
+count_alike(struct dpif_op *ops[], size_t n)
+{
+    size_t i = 1;
+
+    while (i < n && ops[i]->type == ops[0]->type) {
+        i++;
+    }
+    return i;
+}
+
+static void
+dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
+                 enum dpif_offload_type offload_type OVS_UNUSED)
+{
+    bool leaving = dpif_xdp_is_leaving();
+
+    for (size_t i = 0, n; i < n_ops; i += n) {
+        struct dpif_op *op = ops[i];
+
+        n = 1;
+        if (leaving && dpif_xdp_leaving_operate(dpif, op)) {
+            continue;
+        }
+        switch (op->type) {
+        case DPIF_OP_FLOW_PUT:
+            n = count_alike(&ops[i], n_ops - i);
+            dpif_xdp_flows_put(dpif, &ops[i], n);
+            break;
+        case DPIF_OP_FLOW_DEL:
+            n = count_alike(&ops[i], n_ops - i);
+            dpif_xdp_flows_del(dpif, &ops[i], n);
+            break;
+        case DPIF_OP_FLOW_GET:
+            op->error = dpif_xdp_flow_get(dpif, &op->flow_get);
+            break;
+        case DPIF_OP_EXECUTE:
+            op->error = dpif_xdp_execute(dpif, &op->execute);
+            break;
+        }
+    }
+}
+
+/* A queue's number travels as the packet's priority. */
+static int
+dpif_xdp_queue_to_priority(const struct dpif *dpif OVS_UNUSED,
+                           uint32_t queue_id, uint32_t *priority)
+{
+    *priority = queue_id;
+    return 0;
+}
+
+static void
+dpif_xdp_register_upcall_cb(struct dpif *dpif, upcall_callback *cb, void *aux)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    dp->upcall_aux = aux;
+    dp->upcall_cb = cb;
+}
+
+static void
+dpif_xdp_enable_upcall(struct dpif *dpif)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    atomic_store(&dpif_xdp_dp_cast(dpif)->upcalls_began, true);
+    fat_rwlock_unlock(&dpif_xdp_dp_cast(dpif)->upcall_rwlock);
+}
+
+static void
+dpif_xdp_disable_upcall(struct dpif *dpif)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    fat_rwlock_wrlock(&dpif_xdp_dp_cast(dpif)->upcall_rwlock);
+}
+
+static char *
+dpif_xdp_get_datapath_version(void)
+{
+    return xstrdup(OXDP_VERSION);
+}
+
+static int
+dpif_xdp_meter_set_cb(struct dpif *dpif, ofproto_meter_id id,
+                      struct ofputil_meter_config *config)
+{
+    return dpif_xdp_meter_set(&dpif_xdp_dp_cast(dpif)->meters, id, config);
+}
+
+static int
+dpif_xdp_meter_get_cb(const struct dpif *dpif, ofproto_meter_id id,
+                      struct ofputil_meter_stats *stats, uint16_t n_bands)
+{
+    return dpif_xdp_meter_get(&dpif_xdp_dp_cast(dpif)->meters, id, stats,
+                              n_bands);
+}
+
+static int
+dpif_xdp_meter_del_cb(struct dpif *dpif, ofproto_meter_id id,
+                      struct ofputil_meter_stats *stats, uint16_t n_bands)
+{
+    return dpif_xdp_meter_del(&dpif_xdp_dp_cast(dpif)->meters, id, stats,
+                              n_bands);
+}
+
+static int
+dpif_xdp_bond_add_cb(struct dpif *dpif, uint32_t bond_id,
+                     odp_port_t *member_map)
+{
+    return dpif_xdp_bond_add(&dpif_xdp_dp_cast(dpif)->bonds, bond_id,
+                             member_map);
+}
+
+static int
+dpif_xdp_bond_del_cb(struct dpif *dpif, uint32_t bond_id)
+{
+    return dpif_xdp_bond_del(&dpif_xdp_dp_cast(dpif)->bonds, bond_id);
+}
+
+static int
+dpif_xdp_bond_stats_get_cb(struct dpif *dpif, uint32_t bond_id,
+                           uint64_t *n_bytes)
+{
+    return dpif_xdp_bond_stats_get(&dpif_xdp_dp_cast(dpif)->bonds, bond_id,
+                                   n_bytes);
+}
+
+const struct dpif_class dpif_xdp_class = {
+    .type = dpif_xdp_type,
+    .cleanup_required = false,          /* Flows go on without the daemon. */
+    .init = dpif_xdp_init,
+    .enumerate = dpif_xdp_enumerate,
+    .port_open_type = dpif_xdp_port_open_type,
+    .open = dpif_xdp_open,
+    .close = dpif_xdp_close,
+    .destroy = dpif_xdp_destroy,
+    .run = dpif_xdp_run,
+    .wait = dpif_xdp_wait,
+    .get_stats = dpif_xdp_get_stats,
+    .port_add = dpif_xdp_port_add,
+    .port_del = dpif_xdp_port_del,
+    .port_set_config = dpif_xdp_port_set_config,
+    .port_query_by_number = dpif_xdp_port_query_by_number,
+    .port_query_by_name = dpif_xdp_port_query_by_name,
+    .port_dump_start = dpif_xdp_port_dump_start,
+    .port_dump_next = dpif_xdp_port_dump_next,
+    .port_dump_done = dpif_xdp_port_dump_done,
+    .port_poll = dpif_xdp_port_poll,
+    .port_poll_wait = dpif_xdp_port_poll_wait,
+    .flow_flush = dpif_xdp_flow_flush,
+    .flow_dump_create = dpif_xdp_flow_dump_create,
+    .flow_dump_destroy = dpif_xdp_flow_dump_destroy,
+    .flow_dump_thread_create = dpif_xdp_flow_dump_thread_create,
+    .flow_dump_thread_destroy = dpif_xdp_flow_dump_thread_destroy,
+    .flow_dump_next = dpif_xdp_flow_dump_next,
+    .operate = dpif_xdp_operate,
+    .set_config = dpif_xdp_set_config,
+    .queue_to_priority = dpif_xdp_queue_to_priority,
+    .register_upcall_cb = dpif_xdp_register_upcall_cb,
+    .enable_upcall = dpif_xdp_enable_upcall,
+    .disable_upcall = dpif_xdp_disable_upcall,
+    .get_datapath_version = dpif_xdp_get_datapath_version,
+    .ct_dump_start = dpif_xdp_ct_dump_start,
+    .ct_dump_next = dpif_xdp_ct_dump_next,
+    .ct_dump_done = dpif_xdp_ct_dump_done,
+    .ct_flush = dpif_xdp_ct_flush,
+    .ct_set_maxconns = dpif_xdp_ct_set_maxconns,
+    .ct_get_maxconns = dpif_xdp_ct_get_maxconns,
+    .ct_get_nconns = dpif_xdp_ct_get_nconns,
+    .ct_set_tcp_seq_chk = dpif_xdp_ct_set_tcp_seq_chk,
+    .ct_get_tcp_seq_chk = dpif_xdp_ct_get_tcp_seq_chk,
+    .ct_set_limits = dpif_xdp_ct_set_limits,
+    .ct_get_limits = dpif_xdp_ct_get_limits,
+    .ct_del_limits = dpif_xdp_ct_del_limits,
+    .ct_set_timeout_policy = dpif_xdp_ct_set_timeout_policy,
+    .ct_get_timeout_policy = dpif_xdp_ct_get_timeout_policy,
+    .ct_del_timeout_policy = dpif_xdp_ct_del_timeout_policy,
+    .ct_get_timeout_policy_name = dpif_xdp_ct_get_timeout_policy_name,
+    .ct_get_features = dpif_xdp_ct_get_features,
+    .ipf_set_enabled = dpif_xdp_ipf_set_enabled,
+    .ipf_set_min_frag = dpif_xdp_ipf_set_min_frag,
+    .ipf_set_max_nfrags = dpif_xdp_ipf_set_max_nfrags,
+    .ipf_get_status = dpif_xdp_ipf_get_status,
+    .ipf_dump_start = dpif_xdp_ipf_dump_start,
+    .ipf_dump_next = dpif_xdp_ipf_dump_next,
+    .ipf_dump_done = dpif_xdp_ipf_dump_done,
+    .meter_get_features = dpif_xdp_meter_get_features,
+    .meter_set = dpif_xdp_meter_set_cb,
+    .meter_get = dpif_xdp_meter_get_cb,
+    .meter_del = dpif_xdp_meter_del_cb,
+    .bond_add = dpif_xdp_bond_add_cb,
+    .bond_del = dpif_xdp_bond_del_cb,
+    .bond_stats_get = dpif_xdp_bond_stats_get_cb,
+    .cache_get_supported_levels = dpif_xdp_cache_get_supported_levels,
+    .cache_get_name = dpif_xdp_cache_get_name,
+    .cache_get_size = dpif_xdp_cache_get_size,
+    .cache_set_size = dpif_xdp_cache_set_size,
+};
+
+void
+dpif_xdp_register(void)
+{
+    dp_register_provider(&dpif_xdp_class);
+}
+
+/* Calls 'cb' for each datapath, under the lock that keeps it. */
+void
+dpif_xdp_for_each(void (*cb)(struct dpif_xdp_dp *, void *aux), void *aux)
+{
+    struct shash_node *node;
+
+    ovs_mutex_lock(&dp_mutex);
+    SHASH_FOR_EACH (node, &all_dps) {
+        cb(node->data, aux);
+    }
+    ovs_mutex_unlock(&dp_mutex);
+}
+
+static void
+destroy_dp(struct dpif_xdp_dp *dp)
+{
+    shash_find_and_delete(&all_dps, dp->name);
+
+    /* Nobody answers upcalls any more.  They are disabled, that is, locked,
+     * and the engine's threads need the lock to end. */
+    dp->upcall_cb = NULL;
+    fat_rwlock_unlock(&dp->upcall_rwlock);
+
+    dpif_xdp_flows_flush(dp);
+    dpif_xdp_ports_destroy(dp);
+    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_upcalls_close(dp);
+    dpif_xdp_threads_stop(dp);
+    ovs_mutex_unlock(&dp->port_mutex);
+
+    /* Nobody handles packets any more.  What others still hold for reading
+     * is freed after they quiesce. */
+    dpif_xdp_fastpath_destroy(dp->fastpath);
+    oxdp_progs_unload(dp->progs);
+    dpif_xdp_senders_destroy(dp);
+    conntrack_destroy(dp->conntrack);
+    ovsrcu_synchronize();
+    dpif_xdp_packets_destroy(dp->packets);
+
+    dpif_xdp_cls_destroy(&dp->cls);
+    dpif_xdp_ufids_destroy(&dp->ufids);
+    dpif_xdp_known_masks_destroy(&dp->masks);
+    cmap_destroy(&dp->ports);
+    dpif_xdp_meters_destroy(&dp->meters);
+    dpif_xdp_bonds_destroy(&dp->bonds);
+    seq_destroy(dp->port_seq);
+    fat_rwlock_destroy(&dp->upcall_rwlock);
+    ovs_mutex_destroy(&dp->port_mutex);
+    ovs_mutex_destroy(&dp->threads_mutex);
+    ovs_mutex_destroy(&dp->flow_mutex);
+    free(dp->cpu_mask);
+    free(dp->obj);
+    free(CONST_CAST(char *, dp->name));
+    free(dp);
+}
+
+static int
+create_dp(const struct dpif_class *class, const char *name,
+          struct dpif_xdp_dp **dpp)
+{
+    struct dpif_xdp_dp *dp = xzalloc(sizeof *dp);
+    int error;
+
+    *CONST_CAST(const struct dpif_class **, &dp->class) = class;
+    *CONST_CAST(const char **, &dp->name) = xstrdup(name);
+    ovs_refcount_init(&dp->ref_cnt);
+    shash_add(&all_dps, name, dp);
+
+    ovs_mutex_init(&dp->port_mutex);
+    ovs_mutex_init(&dp->threads_mutex);
+    ovs_mutex_init(&dp->flow_mutex);
+    cmap_init(&dp->ports);
+    dpif_xdp_ufids_init(&dp->ufids);
+    dpif_xdp_known_masks_init(&dp->masks);
+    dp->port_seq = seq_create();
+    dpif_xdp_senders_init(dp);
+    dpif_xdp_cls_init(&dp->cls);
+    dpif_xdp_meters_init(&dp->meters);
+    dpif_xdp_bonds_init(&dp->bonds);
+    dp->conntrack = conntrack_init();
+    dp->n_frames = DPIF_XDP_DEFAULT_FRAMES;
+    dp->n_fast_flows = DPIF_XDP_DEFAULT_FAST_FLOWS;
+    dp->cache_size = MAX_CACHE_SIZE;
+    dp->last_tnl_conf_seq = seq_read(tnl_conf_seq);
+
+    /* No upcalls until ofproto enables them. */
+    fat_rwlock_init(&dp->upcall_rwlock);
+    fat_rwlock_wrlock(&dp->upcall_rwlock);
+
+    /* Every datapath has this port, and nobody uses it: ofproto's bridges have
+     * ports of their own.  A tap needs no programs. */
+    ovs_mutex_lock(&dp->port_mutex);
+    error = dpif_xdp_port_create(dp, name,
+                                 class->type == dpif_xdp_type ? "tap"
+                                 : "dummy-internal", ODPP_LOCAL);
+    ovs_mutex_unlock(&dp->port_mutex);
+    if (error) {
+        destroy_dp(dp);
+        return error;
+    }
+    *dpp = dp;
+    return 0;
+}
+
+static void
+unref_dp(struct dpif_xdp_dp *dp)
+{
+    if (ovs_refcount_unref_relaxed(&dp->ref_cnt) == 1) {
+        destroy_dp(dp);
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The datapath type "xdp" for Open vSwitch. */
+#ifndef DPIF_XDP_H
+#define DPIF_XDP_H 1
+
+/* The provider, in the form of lib/dpif-provider.h. */
+extern const struct dpif_class dpif_xdp_class;
+
+/* The one string that names the type: Open vSwitch compares some of these
+ * pointers (lib/netdev-offload.c), so everybody uses this one. */
+extern const char dpif_xdp_type[];
+
+/* Registers 'dpif_xdp_class'.  Called before Open vSwitch's main(). */
+void dpif_xdp_register(void);
+
+#endif /* ovs/provider/dpif_xdp.h */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "ovs/state/bond.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "hash.h"
+#include "odp-util.h"
+#include "dpif.h"
+#include "openvswitch/dynamic-string.h"
+#include "ovs-atomic.h"
+#include "ovs-rcu.h"
+#include "util.h"
+
+/* What was sent, by hash value.  A bond that replaces another takes it over,
+ * so that nothing is lost that threads still count through the old one. */
+struct bond_stats {
+    atomic_uint64_t n_packets[BOND_BUCKETS];
+    atomic_uint64_t n_bytes[BOND_BUCKETS];
+};
+
+struct bond {
+    struct cmap_node node;
+    uint32_t id;
+    odp_port_t ports[BOND_BUCKETS];     /* By hash value. */
+    struct bond_stats *stats;
+};
+
+static struct bond *
+find_bond(const struct dpif_xdp_bonds *bonds, uint32_t id)
+{
+    struct bond *bond;
+
+    CMAP_FOR_EACH_WITH_HASH (bond, node, hash_int(id, 0), &bonds->map) {
+        if (bond->id == id) {
+            return bond;
+        }
+    }
+    return NULL;
+}
+
+void
+dpif_xdp_bonds_init(struct dpif_xdp_bonds *bonds)
+{
+    ovs_mutex_init(&bonds->mutex);
+    cmap_init(&bonds->map);
+}
+
+void
+dpif_xdp_bonds_destroy(struct dpif_xdp_bonds *bonds)
+{
+    struct bond *bond;
+
+    CMAP_FOR_EACH (bond, node, &bonds->map) {
+        dpif_xdp_bond_del(bonds, bond->id);
+    }
+    cmap_destroy(&bonds->map);
+    ovs_mutex_destroy(&bonds->mutex);
+}
+
+int
+dpif_xdp_bond_add(struct dpif_xdp_bonds *bonds, uint32_t id,
+                  const odp_port_t *members)
+{
+    struct bond *bond = xmalloc(sizeof *bond);
+    struct bond *old;
+
+    bond->id = id;
+    memcpy(bond->ports, members, sizeof bond->ports);
+    ovs_mutex_lock(&bonds->mutex);
+    old = find_bond(bonds, id);
+    if (old) {
+        bond->stats = old->stats;
+        cmap_replace(&bonds->map, &old->node, &bond->node, hash_int(id, 0));
+        ovsrcu_postpone(free, old);
+    } else {
+        bond->stats = xzalloc(sizeof *bond->stats);
+        cmap_insert(&bonds->map, &bond->node, hash_int(id, 0));
+    }
+    ovs_mutex_unlock(&bonds->mutex);
+    return 0;
+}
+
+int
+dpif_xdp_bond_del(struct dpif_xdp_bonds *bonds, uint32_t id)
+{
+    struct bond *bond;
+
+    ovs_mutex_lock(&bonds->mutex);
+    bond = find_bond(bonds, id);
+    if (bond) {
+        cmap_remove(&bonds->map, &bond->node, hash_int(id, 0));
+        ovsrcu_postpone(free, bond->stats);
+        ovsrcu_postpone(free, bond);
+    }
+    ovs_mutex_unlock(&bonds->mutex);
+    return bond ? 0 : ENOENT;
+}
+
+int
+dpif_xdp_bond_stats_get(struct dpif_xdp_bonds *bonds, uint32_t id,
+                        uint64_t n_bytes[])
+{
+    struct bond *bond = find_bond(bonds, id);
+
+    if (!bond) {
+        return ENOENT;
+    }
+    for (size_t i = 0; i < BOND_BUCKETS; i++) {
+        atomic_read_relaxed(&bond->stats->n_bytes[i], &n_bytes[i]);
+    }
+    return 0;
+}
+
+bool
+dpif_xdp_bond_select(const struct dpif_xdp_bonds *bonds, uint32_t id,
+                     uint32_t hash, odp_port_t *port_no)
+{
+    const struct bond *bond = find_bond(bonds, id);
+
+    if (bond) {
+        *port_no = bond->ports[hash & BOND_MASK];
+    }
+    return bond != NULL;
+}
+
+void
+dpif_xdp_bond_account(struct dpif_xdp_bonds *bonds, uint32_t id, uint32_t hash,
+                      uint32_t n_bytes)
+{
+    struct bond *bond = find_bond(bonds, id);
+
+    if (bond) {
+        size_t i = hash & BOND_MASK;
+        uint64_t orig;
+
+        atomic_add_relaxed(&bond->stats->n_packets[i], 1, &orig);
+        atomic_add_relaxed(&bond->stats->n_bytes[i], n_bytes, &orig);
+    }
+}
+
+void
+dpif_xdp_bonds_format(const struct dpif_xdp_bonds *bonds, struct ds *ds)
+{
+    struct bond *bond;
+
+    CMAP_FOR_EACH (bond, node, &bonds->map) {
+        ds_put_format(ds, "bond %"PRIu32"\n", bond->id);
+        for (size_t i = 0; i < BOND_BUCKETS; i++) {
+            uint64_t n_packets, n_bytes;
+
+            atomic_read_relaxed(&bond->stats->n_packets[i], &n_packets);
+            atomic_read_relaxed(&bond->stats->n_bytes[i], &n_bytes);
+            ds_put_format(ds, "  bucket %"PRIuSIZE": port %"PRIu32
+                          " packets:%"PRIu64" bytes:%"PRIu64"\n",
+                          i, odp_to_u32(bond->ports[i]), n_packets, n_bytes);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "ovs/state/meter.h"
+
+#include <errno.h>
+
+#include "core/kernel/grace.h"
+#include "dp-packet.h"
+#include "dp/seam_native.h"
+#include "dp/meter.h"
+#include "hash.h"
+#include "openvswitch/ofp-meter.h"
+#include "ovs-rcu.h"
+#include "timeval.h"
+#include "util.h"
+
+#define MAX_METERS (1u << 18)
+#define METER_FLAGS (OFPMF13_STATS | OFPMF13_PKTPS | OFPMF13_KBPS   \
+                     | OFPMF13_BURST)
+
+struct meter {
+    struct cmap_node node;
+    uint32_t id;
+    struct dp_meter *state;             /* 'own', or one that programs use. */
+    struct dp_meter own;
+};
+
+static struct meter *
+find_meter(const struct dpif_xdp_meters *meters, uint32_t id)
+{
+    struct meter *meter;
+
+    CMAP_FOR_EACH_WITH_HASH (meter, node, hash_int(id, 0), &meters->map) {
+        if (meter->id == id) {
+            return meter;
+        }
+    }
+    return NULL;
+}
+
+/* Lets programs that find 'meter' in their tables, and engine threads that
+ * hold it, pass everything. */
+static void
+deactivate(struct dp_meter *meter)
+{
+    __atomic_store_n(&meter->active, 0, __ATOMIC_RELEASE);
+    oxdp_grace(NULL);
+}
+
+/* Makes '*config' meter 'id', in the programs' tables if it fits there. */
+static void
+put_meter(struct dpif_xdp_meters *meters, uint32_t id,
+          const struct dp_meter *config)
+    OVS_REQUIRES(meters->mutex)
+{
+    struct meter *old = find_meter(meters, id);
+    struct meter *meter = xzalloc(sizeof *meter);
+
+    meter->id = id;
+    meter->state = (dpif_xdp_meters_shares(meters, id)
+                    ? &meters->shared[id] : &meter->own);
+    if (meter->state != &meter->own) {
+        deactivate(meter->state);
+    }
+    *meter->state = *config;
+    __atomic_store_n(&meter->state->active, 1, __ATOMIC_RELEASE);
+    if (old) {
+        cmap_replace(&meters->map, &old->node, &meter->node, hash_int(id, 0));
+        ovsrcu_postpone(free, old);
+    } else {
+        cmap_insert(&meters->map, &meter->node, hash_int(id, 0));
+    }
+}
+
+void
+dpif_xdp_meters_init(struct dpif_xdp_meters *meters)
+{
+    ovs_mutex_init(&meters->mutex);
+    cmap_init(&meters->map);
+    meters->shared = NULL;
+    atomic_init(&meters->n_shared, 0);
+}
+
+void
+dpif_xdp_meters_destroy(struct dpif_xdp_meters *meters)
+{
+    struct meter *meter;
+
+    CMAP_FOR_EACH (meter, node, &meters->map) {
+        cmap_remove(&meters->map, &meter->node, hash_int(meter->id, 0));
+        ovsrcu_postpone(free, meter);
+    }
+    cmap_destroy(&meters->map);
+    ovs_mutex_destroy(&meters->mutex);
+}
+
+void
+dpif_xdp_meters_share(struct dpif_xdp_meters *meters, struct dp_meter *shared,
+                      uint32_t n)
+{
+    struct meter *meter;
+
+    ovs_mutex_lock(&meters->mutex);
+    meters->shared = shared;
+    atomic_store(&meters->n_shared, n);
+    CMAP_FOR_EACH (meter, node, &meters->map) {
+        if (meter->id < n && meter->state == &meter->own) {
+            const struct dp_meter config = meter->own;
+
+            put_meter(meters, meter->id, &config);
+        }
+    }
+    ovs_mutex_unlock(&meters->mutex);
+}
+
+bool
+dpif_xdp_meters_shares(const struct dpif_xdp_meters *meters, uint32_t id)
+{
+    uint32_t n;
+
+    atomic_read(&CONST_CAST(struct dpif_xdp_meters *, meters)->n_shared, &n);
+    return id < n;
+}
+
+void
+dpif_xdp_meter_get_features(const struct dpif *dpif OVS_UNUSED,
+                            struct ofputil_meter_features *features)
+{
+    features->max_meters = MAX_METERS;
+    features->band_types = 1u << OFPMBT13_DROP;
+    features->capabilities = METER_FLAGS;
+    features->max_bands = DP_METER_BANDS;
+    features->max_color = 0;
+}
+
+/* Fills '*band' from its rate, packets or kilobits a second, and burst, packets
+ * or kilobits. */
+static void
+init_band(struct dp_meter_band *band, uint32_t rate, uint32_t burst,
+          bool per_packet)
+{
+    unsigned int units = per_packet ? 1 : 1000 / 8;     /* A burst's. */
+
+    memset(band, 0, sizeof *band);
+    band->rate = rate;
+    band->burst = (uint64_t) burst * units;
+    if (rate) {
+        band->cost_ns16 = (UINT64_C(1000000000) << 16) / units / rate;
+        band->burst = (unsigned __int128) band->burst * band->cost_ns16 >> 16;
+    }
+}
+
+int
+dpif_xdp_meter_set(struct dpif_xdp_meters *meters, ofproto_meter_id id,
+                   struct ofputil_meter_config *config)
+{
+    bool per_packet = (config->flags & OFPMF13_PKTPS) != 0;
+    struct dp_meter meter = { .per_packet = per_packet };
+
+    if (id.uint32 >= MAX_METERS) {
+        return EFBIG;
+    } else if (config->flags & ~METER_FLAGS) {
+        return EBADF;
+    } else if (config->n_bands > DP_METER_BANDS) {
+        return EINVAL;
+    }
+    for (size_t i = 0; i < config->n_bands; i++) {
+        struct ofputil_meter_band *band = &config->bands[i];
+
+        if (band->type != OFPMBT13_DROP) {
+            return ENODEV;
+        }
+        /* Without a burst size, a second's worth. */
+        if (!band->burst_size) {
+            band->burst_size = band->rate;
+        }
+        init_band(&meter.band[i], band->rate, band->burst_size, per_packet);
+    }
+    meter.n_bands = config->n_bands;
+
+    ovs_mutex_lock(&meters->mutex);
+    put_meter(meters, id.uint32, &meter);
+    ovs_mutex_unlock(&meters->mutex);
+    return 0;
+}
+
+int
+dpif_xdp_meter_get(const struct dpif_xdp_meters *meters, ofproto_meter_id id,
+                   struct ofputil_meter_stats *stats, uint16_t n_bands)
+{
+    const struct meter *meter;
+
+    if (id.uint32 >= MAX_METERS) {
+        return EFBIG;
+    }
+    meter = find_meter(meters, id.uint32);
+    if (!meter) {
+        return ENOENT;
+    }
+    if (stats) {
+        const struct dp_meter *state = meter->state;
+
+        stats->packet_in_count = state->packets;
+        stats->byte_in_count = state->bytes;
+        stats->n_bands = MIN(n_bands, state->n_bands);
+        for (size_t i = 0; i < stats->n_bands; i++) {
+            stats->bands[i].packet_count = state->band[i].packets;
+            stats->bands[i].byte_count = state->band[i].bytes;
+        }
+    }
+    return 0;
+}
+
+int
+dpif_xdp_meter_del(struct dpif_xdp_meters *meters, ofproto_meter_id id,
+                   struct ofputil_meter_stats *stats, uint16_t n_bands)
+{
+    int error;
+
+    ovs_mutex_lock(&meters->mutex);
+    error = dpif_xdp_meter_get(meters, id, stats, n_bands);
+    if (!error) {
+        struct meter *meter = find_meter(meters, id.uint32);
+
+        if (meter->state != &meter->own) {
+            deactivate(meter->state);
+        }
+        cmap_remove(&meters->map, &meter->node, hash_int(id.uint32, 0));
+        ovsrcu_postpone(free, meter);
+    }
+    ovs_mutex_unlock(&meters->mutex);
+    return error;
+}
+
+void
+dpif_xdp_meter_run(struct dpif_xdp_meters *meters,
+                   struct dp_packet_batch *batch, uint32_t id,
+                   long long int now_us)
+{
+    struct meter *meter = find_meter(meters, id);
+    size_t n = dp_packet_batch_size(batch), i;
+    struct dp_packet *packet;
+
+    if (!meter) {
+        return;
+    }
+    DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
+        if (dp_meter_charge(meter->state, dp_packet_size(packet),
+                            now_us * 1000)) {
+            dp_packet_delete(packet);
+        } else {
+            dp_packet_batch_refill(batch, packet, i);
+        }
+    }
+}
