@@ -21,6 +21,7 @@ def pytest_sessionstart():
     if os.geteuid() != 0:
         pytest.exit("the system tests make network namespaces and load BPF programs: run as root", 2)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
+    os.environ["LC_ALL"] = "C.UTF-8"     # Tests read what tools print.
     lab.enter()
 
 

@@ -76,6 +76,17 @@ def wait_until(condition, what, limit=PATIENCE):
         time.sleep(0.01)
 
 
+@contextlib.contextmanager
+def one_cpu():
+    """This thread runs on one CPU: packets that it sends are received there, one behind the other."""
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cpus)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cpus)
+
+
 class Process:
     """A program in the background.  It ends with close(), and also if this process is killed."""
 

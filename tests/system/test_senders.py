@@ -50,10 +50,8 @@ class Network:
 def environment():
     """All on one CPU: a veth has a queue on each, so that packets of a process that moves overtake each other, in every
     switch."""
-    cpus = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cpus)})
-    yield {}
-    os.sched_setaffinity(0, cpus)
+    with lab.one_cpu():
+        yield {}
 
 
 @pytest.fixture
