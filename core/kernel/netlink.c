@@ -16,6 +16,7 @@
 
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link);
 static int get_link(struct oxdp_nl_request *request, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts);
+static void parse_link(const struct nlmsghdr *answer, struct oxdp_link *ret_link, struct rtnl_link_stats64 *stats);
 static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type);
 
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link)
@@ -56,22 +57,41 @@ static int get_link(struct oxdp_nl_request *request, struct oxdp_link *ret_link,
     if (err) {
         return err;
     }
-
-    const struct ifinfomsg *answer = NLMSG_DATA(&reply.header);
-    int len = IFLA_PAYLOAD(&reply.header);
-    struct oxdp_link link = { .ifindex = answer->ifi_index, .flags = answer->ifi_flags, .peer_nsid = -1 };
-
-    for (const struct rtattr *attr = IFLA_RTA(answer); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
-        parse_link_attr(attr, &link);
-        if (attr->rta_type == IFLA_STATS64) {
-            memcpy(&stats, RTA_DATA(attr), RTA_PAYLOAD(attr) < sizeof stats ? RTA_PAYLOAD(attr) : sizeof stats);
-        }
-    }
-    *ret_link = link;
+    parse_link(&reply.header, ret_link, &stats);
     if (ret_counts) {
         *ret_counts = (struct oxdp_link_counts) { .rx_packets = stats.rx_packets, .rx_bytes = stats.rx_bytes };
     }
     return 0;
+}
+
+struct each_link {
+    bool (*each)(const struct oxdp_link *, void *aux);
+    void *aux;
+};
+
+static bool give_link(const struct nlmsghdr *answer, void *each_)
+{
+    const struct each_link *each = each_;
+    struct rtnl_link_stats64 stats;
+    struct oxdp_link link;
+
+    if (answer->nlmsg_type != RTM_NEWLINK) {
+        return true;
+    }
+    parse_link(answer, &link, &stats);
+    return each->each(&link, each->aux);
+}
+
+int oxdp_link_each(bool (*each)(const struct oxdp_link *, void *aux), void *aux)
+{
+    struct oxdp_nl_request request = { .header.nlmsg_len = NLMSG_HDRLEN };
+    struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
+    uint32_t mask = RTEXT_FILTER_SKIP_STATS;
+    struct each_link give = { .each = each, .aux = aux };
+
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    oxdp_nl_add_attr(&request, IFLA_EXT_MASK, &mask, sizeof mask);
+    return oxdp_nl_dump(NETLINK_ROUTE, &request, RTM_GETLINK, give_link, &give);
 }
 
 int oxdp_link_set_promiscuous(const char *ifname, bool on, bool *ret_changed)
@@ -211,6 +231,24 @@ static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type)
     return fd;
 }
 
+/* '*stats' is left as it is if 'answer' has none. */
+static void parse_link(const struct nlmsghdr *answer, struct oxdp_link *ret_link, struct rtnl_link_stats64 *stats)
+{
+    const struct ifinfomsg *info = NLMSG_DATA(answer);
+    int len = IFLA_PAYLOAD(answer);
+    struct oxdp_link link = {
+        .ifindex = info->ifi_index, .type = info->ifi_type, .flags = info->ifi_flags, .peer_nsid = -1,
+    };
+
+    for (const struct rtattr *attr = IFLA_RTA(info); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        parse_link_attr(attr, &link);
+        if (attr->rta_type == IFLA_STATS64) {
+            memcpy(stats, RTA_DATA(attr), RTA_PAYLOAD(attr) < sizeof *stats ? RTA_PAYLOAD(attr) : sizeof *stats);
+        }
+    }
+    *ret_link = link;
+}
+
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
 {
     switch (attr->rta_type & NLA_TYPE_MASK) {
@@ -224,6 +262,12 @@ static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
         break;
     case IFLA_MTU:
         link->mtu = oxdp_nl_u32(attr);
+        break;
+    case IFLA_MAX_MTU:
+        link->max_mtu = oxdp_nl_u32(attr);
+        break;
+    case IFLA_MASTER:
+        link->master = oxdp_nl_u32(attr);
         break;
     case IFLA_ADDRESS:
         if (RTA_PAYLOAD(attr) == sizeof link->address) {

@@ -9,11 +9,14 @@
 /* What RTM_GETLINK says about a device. */
 struct oxdp_link {
     int ifindex;
+    uint16_t type;              /* ARPHRD_*. */
     uint32_t flags;             /* IFF_*. */
     char name[16];
     char kind[16];              /* IFLA_INFO_KIND ("veth", "tun" ...), "" for hardware. */
     char alias[64];             /* IFLA_IFALIAS, "" if there is none or if it is longer. */
     uint32_t mtu;               /* Bytes. */
+    uint32_t max_mtu;           /* The largest that the device allows, 0: it sets no bound. */
+    int master;                 /* Ifindex of the bridge, bond ... that has the device, 0 if there is none. */
     uint8_t address[6];         /* Ethernet address, zeros if it has none. */
     char qdisc[16];             /* IFLA_QDISC: kind of the root queueing discipline. */
     uint32_t promiscuity;       /* How many want it to receive what is addressed to others. */
@@ -31,6 +34,9 @@ struct oxdp_link_counts {
     uint64_t rx_packets, rx_bytes;
 };
 int oxdp_link_get_in(int nsid, int ifindex, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts);
+
+/* Calls 'each' for every device of the caller's network namespace, until that returns false.  0, or negative errno. */
+int oxdp_link_each(bool (*each)(const struct oxdp_link *, void *aux), void *aux);
 
 /* Makes device 'ifname' receive what is addressed to others, or not.  Other flags are not touched, whoever changes them
  * meanwhile.  0 or a negative errno; '*ret_changed' says whether it was otherwise before. */

@@ -15,7 +15,6 @@
 
 #define VLAN_LEN 4
 
-static bool is_counted(void);
 static bool kernel_has_name(const char *name);
 static bool makes_segments(const char *ifname);
 
@@ -23,7 +22,7 @@ const char *oxdp_shortcut_get(const char *ifname, struct oxdp_shortcut *ret_shor
 {
     struct oxdp_link link, peer;
 
-    if (!is_counted()) {
+    if (!oxdp_shortcut_supported()) {
         return "the kernel would not count it (before Linux 6.7)";
     }
     if (oxdp_link_get(ifname, &link) || strcmp(link.kind, "veth") || link.peer_nsid < 0) {
@@ -57,7 +56,7 @@ bool oxdp_shortcut_counts(const char *ifname, uint64_t *ret_packets, uint64_t *r
     struct oxdp_link_counts counts;
     struct oxdp_link link, peer;
 
-    if (!is_counted() || oxdp_link_get(ifname, &link) || strcmp(link.kind, "veth") || !link.peer_ifindex
+    if (!oxdp_shortcut_supported() || oxdp_link_get(ifname, &link) || strcmp(link.kind, "veth") || !link.peer_ifindex
         || oxdp_link_get_in(link.peer_nsid, link.peer_ifindex, &peer, &counts)) {
         return false;
     }
@@ -68,7 +67,7 @@ bool oxdp_shortcut_counts(const char *ifname, uint64_t *ret_packets, uint64_t *r
 
 /* Linux 6.7 and 6.1.120 made the other end count what is put there, in a change that also brought this type ("bpf: Fix dev's
  * rx stats for bpf_redirect_peer traffic"). */
-static bool is_counted(void)
+bool oxdp_shortcut_supported(void)
 {
     static int is = -1;
 

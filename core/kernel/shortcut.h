@@ -13,6 +13,9 @@ struct oxdp_shortcut {
     uint32_t max_len;           /* Bytes, with the Ethernet header, that it takes; segmented later, more. */
 };
 
+/* Whether the kernel has shortcuts and counts what takes them. */
+bool oxdp_shortcut_supported(void);
+
 /* Looks whether what is sent through device 'ifname' may take a shortcut.  NULL if so, with '*ret_shortcut'; else why not,
  * in words.  core/kernel/watch.h hears when that may have changed.  Programs at tcx, of which nobody hears, the caller looks for
  * (oxdp_tcx_has_egress()). */

@@ -16,6 +16,8 @@
 #include "core/kernel/grace.h"
 #include "core/programs/tcx.h"
 
+#define OUR_PREFIX "oxdp_"              /* Of the names of programs in bpf/. */
+
 static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack);
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
 static int take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[], uint32_t n_queues);
@@ -329,16 +331,16 @@ void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)
     memset(at, 0, sizeof *at);
 }
 
-/* Who has the device's XDP hook, for people: "program 'name' (id 7, native mode)". */
-static void describe_owner(int ifindex, char *text, size_t size)
+bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_ours)
 {
     LIBBPF_OPTS(bpf_xdp_query_opts, query);
     struct bpf_prog_info info = { 0 };
     uint32_t len = sizeof info;
 
     snprintf(text, size, "another XDP program");
+    *ret_ours = false;
     if (bpf_xdp_query(ifindex, 0, &query)) {
-        return;
+        return false;
     }
 
     uint32_t id = query.drv_prog_id ? query.drv_prog_id
@@ -349,9 +351,11 @@ static void describe_owner(int ifindex, char *text, size_t size)
         if (!bpf_obj_get_info_by_fd(fd, &info, &len)) {
             snprintf(text, size, "XDP program '%s' (id %u, %s mode)", info.name, id,
                      query.drv_prog_id ? "native" : query.skb_prog_id ? "generic" : "offloaded");
+            *ret_ours = !strncmp(info.name, OUR_PREFIX, strlen(OUR_PREFIX));
         }
         close(fd);
     }
+    return id;
 }
 
 /* The kernel keeps its reason to itself when a link is created (the text goes only to netlink): ask the
@@ -361,6 +365,7 @@ static int attach_error(int ifindex, bool native, int err, char **ret_error)
     char name[IF_NAMESIZE] = "";
     char owner[128];
     struct oxdp_device dev;
+    bool ours;
 
     if (!if_indextoname(ifindex, name) || oxdp_device_get(name, &dev)) {
         return oxdp_fail(-ENODEV, ret_error, "the device does not exist any more");
@@ -368,7 +373,7 @@ static int attach_error(int ifindex, bool native, int err, char **ret_error)
     switch (-err) {
     case EBUSY:
     case EEXIST:
-        describe_owner(ifindex, owner, sizeof owner);
+        oxdp_progs_describe_owner(ifindex, owner, sizeof owner, &ours);
         return oxdp_fail(-EBUSY, ret_error, "%s is in use by %s: remove that first "
                          "(\"ip link set dev %s xdp off\", or stop the program that attached it)",
                          name, owner, name);

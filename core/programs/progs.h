@@ -61,6 +61,11 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
  * any more when this returns. */
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex);
 
+/* Who has the XDP hook of device 'ifindex', for people: "XDP program 'name' (id 7, native mode)", with '*ret_ours': a
+ * program of this library.  Without CAP_SYS_ADMIN names are not known, then '*ret_ours' is false.  False: nobody has it, or it
+ * cannot be asked. */
+bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_ours);
+
 /* Devices that still run the program of a process before, over its tables, keep it when they are attached,
  * until this: then they run the program of 'progs', each from one frame to the next, and what else the process
  * before left is removed.  From then on programs are exchanged when they are attached.  Returns how many

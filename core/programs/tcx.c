@@ -270,6 +270,13 @@ int oxdp_tcx_pass_prog(const struct oxdp_progs *progs)
     return bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
 }
 
+bool oxdp_tcx_is_native(void)
+{
+    uint32_t n = 0;
+
+    return bpf_prog_query(if_nametoindex("lo"), ATTACH_TCX_INGRESS, 0, NULL, NULL, &n) != -EINVAL;
+}
+
 uint32_t oxdp_tcx_others_first(int ifindex)
 {
     uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;

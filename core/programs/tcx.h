@@ -26,6 +26,9 @@ void oxdp_tcx_close(struct oxdp_progs *progs);
 const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs);
 int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd);
 
+/* Whether the kernel has tcx; before Linux 6.6 a clsact filter does instead. */
+bool oxdp_tcx_is_native(void);
+
 /* Attaches the program to 'ifindex'; packets that arrive there then belong to datapath port 'port_no'.  'from_xdp':
  * they come from an XDP program at the other end of a veth; what that sends back (XDP_TX) is lost on a device without
  * a program in the driver, so it gets one.  oxdp_progs_detach() takes all back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */

@@ -20,6 +20,9 @@
  * kernel's headroom of 256 bytes (XDP_PACKET_HEADROOM). */
 #define OXDP_FRAME_SIZE 4096u
 
+/* Frames of a datapath unless other_config:xdp-umem-frames says otherwise. */
+#define OXDP_DEFAULT_FRAMES 8192u
+
 struct oxdp_umem;
 
 /* Allocates and registers a UMEM of 'n_frames' frames (n_frames * OXDP_FRAME_SIZE bytes of

@@ -54,7 +54,7 @@
 #define DPIF_XDP_MAX_SENDERS 64         /* And that only send. */
 #define DPIF_XDP_MAX_RECIRC_DEPTH 6     /* As in lib/dpif-netdev.c. */
 #define DPIF_XDP_DEFAULT_FAST_FLOWS 200000  /* other_config:xdp-flows. */
-#define DPIF_XDP_DEFAULT_FRAMES 8192   /* other_config:xdp-umem-frames. */
+#define DPIF_XDP_DEFAULT_FRAMES OXDP_DEFAULT_FRAMES
 
 struct dpif_xdp_thread;
 struct odp_support;
