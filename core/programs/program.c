@@ -154,7 +154,9 @@ static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program *
         free((void *) new.image);
     }
     free(new.file);
-    *ret_program = program;
+    if (!err) {
+        *ret_program = program;         /* Else it is freed, and '*ret_program' may be the head of the list. */
+    }
     return err;
 }
 
