@@ -55,6 +55,17 @@ const char *oxdp_counter_text(enum dp_counter counter)
     return counter < DP_N_COUNTERS ? texts[counter] : NULL;
 }
 
+const char *oxdp_counter_name(enum dp_counter counter)
+{
+    static const char *const names[] = {
+#define X(NAME, TEXT) #NAME,
+        DP_COUNTERS(X)
+#undef X
+    };
+
+    return counter < DP_N_COUNTERS ? names[counter] : NULL;
+}
+
 /* Adds what slot 'slot' has counted on all processors to 'sum'. */
 void oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS])
 {

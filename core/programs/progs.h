@@ -146,7 +146,8 @@ struct oxdp_prog_info {
 };
 int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info);
 
-/* The counter in words, NULL if there is no such counter. */
+/* The counter in words, and the name of its constant ("UP_MISS"); NULL if there is no such counter. */
 const char *oxdp_counter_text(enum dp_counter counter);
+const char *oxdp_counter_name(enum dp_counter counter);
 
 #endif /* core/programs/progs.h */

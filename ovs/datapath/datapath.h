@@ -57,6 +57,7 @@
 #define DPIF_XDP_DEFAULT_FRAMES OXDP_DEFAULT_FRAMES
 
 struct dpif_xdp_thread;
+struct json;
 struct odp_support;
 
 /* What happened to packets, per datapath; names in dpif_xdp.c.  Every packet
@@ -304,6 +305,7 @@ struct dpif_xdp_dp *dpif_xdp_dp_cast(const struct dpif *);
 struct conntrack *dpif_xdp_conntrack(const struct dpif *);
 void dpif_xdp_count_drops(struct dpif_xdp_dp *, enum dpif_xdp_drop, size_t n);
 void dpif_xdp_count_lost(struct dpif_xdp_dp *);
+const char *dpif_xdp_drop_name(enum dpif_xdp_drop);
 const char *dpif_xdp_drop_text(enum dpif_xdp_drop);
 void dpif_xdp_for_each(void (*cb)(struct dpif_xdp_dp *, void *aux),
                        void *aux);
@@ -447,7 +449,7 @@ void dpif_xdp_threads_get_stats(struct dpif_xdp_dp *,
 struct dpif_xdp_cache *dpif_xdp_thread_cache(struct dpif_xdp_thread *);
 struct dpif_xdp_cls_stats *dpif_xdp_thread_stats(struct dpif_xdp_thread *);
 bool *dpif_xdp_thread_expect_simple(struct dpif_xdp_thread *);
-void dpif_xdp_threads_show(const struct dpif_xdp_dp *, struct ds *);
+void dpif_xdp_threads_report(const struct dpif_xdp_dp *, struct json *report);
 
 /* appctl.c */
 void dpif_xdp_appctl_init(void);

@@ -20,7 +20,7 @@
 #include "core/checksum.h"
 #include "dp/record.h"
 #include "netdev-linux-private.h"
-#include "openvswitch/dynamic-string.h"
+#include "ovs/datapath/report.h"
 #include "openvswitch/vlog.h"
 #include "ovs-numa.h"
 #include "socket-util.h"
@@ -588,19 +588,36 @@ dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,
     ovs_mutex_unlock(&dp->threads_mutex);
 }
 
-void
-dpif_xdp_threads_show(const struct dpif_xdp_dp *dp, struct ds *ds)
+/* CPU time that 'thread' has used, ms. */
+static uint64_t
+cpu_ms(const struct dpif_xdp_thread *thread)
 {
+    struct timespec used = { 0, 0 };
+    clockid_t clock;
+
+    if (!pthread_getcpuclockid(thread->pthread, &clock)) {
+        clock_gettime(clock, &used);
+    }
+    return timespec_to_msec(&used);
+}
+
+void
+dpif_xdp_threads_report(const struct dpif_xdp_dp *dp, struct json *report)
+{
+    struct json *threads = dpif_xdp_report_array(report, "threads");
+
     for (size_t i = 0; i < dp->n_threads; i++) {
+        struct json *entry = dpif_xdp_report_element(threads);
         struct dpif_xdp_thread *thread = dp->threads[i];
         uint64_t n_sleeps;
 
         atomic_read_relaxed(&thread->n_sleeps, &n_sleeps);
-        ds_put_format(ds, "  thread %"PRIuSIZE": ", i);
+        dpif_xdp_report_int(entry, "thread", i);
         if (thread->core_id >= 0) {
-            ds_put_format(ds, "cpu %d, ", thread->core_id);
+            dpif_xdp_report_int(entry, "cpu", thread->core_id);
         }
-        ds_put_format(ds, "%"PRIuSIZE" queues, slept %"PRIu64" times\n",
-                      thread->n_rxqs, n_sleeps);
+        dpif_xdp_report_int(entry, "queues", thread->n_rxqs);
+        dpif_xdp_report_int(entry, "sleeps", n_sleeps);
+        dpif_xdp_report_int(entry, "cpu_ms", cpu_ms(thread));
     }
 }

@@ -20,9 +20,9 @@ struct dpif_flow_stats;
 struct dpif_xdp_dp;
 struct dpif_xdp_fastpath;
 struct dpif_xdp_flow;
-struct ds;
 struct dp_record;
 struct flow;
+struct json;
 
 /* Creates the fast path over the tables of dp->progs; NULL if that fails. */
 struct dpif_xdp_fastpath *dpif_xdp_fastpath_create(struct dpif_xdp_dp *);
@@ -120,13 +120,15 @@ struct dpif_xdp_flow *dpif_xdp_fastpath_matched(
  * compared, Open vSwitch's VLAN limit followed. */
 void dpif_xdp_fastpath_run(struct dpif_xdp_dp *);
 
-/* Why the engine runs the flows that it runs, for people. */
-void dpif_xdp_fastpath_format(const struct dpif_xdp_dp *, struct ds *);
+/* Puts "fast_path" into 'report': how full the tables are, how many flows the
+ * programs and the engine run, and why. */
+void dpif_xdp_fastpath_report(const struct dpif_xdp_dp *, struct json *report);
 
 /* How many frames programs knew from the one before (dp/predict.h). */
 uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *);
 
-/* The masks in the order in which programs walk them, for people. */
-void dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *, struct ds *);
+/* Puts "masks" into 'report', in the order in which programs walk them. */
+void dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *,
+                                    struct json *report);
 
 #endif /* ovs/fastpath/fastpath.h */

@@ -11,15 +11,19 @@
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
 
-/* Why the engine runs a flow: what the compiler says, and more. */
+/* Why the engine runs a flow: what the compiler says, and more.  X(name, text
+ * shown to people). */
+#define DPIF_XDP_FASTPATH_REASONS(X)                                        \
+    DPIF_XDP_COMPILE_REASONS(X)                                             \
+    X(PORT,  "outputs to a port that programs cannot send to")              \
+    X(METER, "use a meter beyond those that programs have")                 \
+    X(GROUP, "output to a set of ports beyond those that programs have")    \
+    X(FULL,  "found the tables full")
+
 enum dpif_xdp_fastpath_reason {
 #define X(NAME, TEXT) REASON_##NAME,
-    DPIF_XDP_COMPILE_REASONS(X)
+    DPIF_XDP_FASTPATH_REASONS(X)
 #undef X
-    REASON_PORT,
-    REASON_METER,
-    REASON_GROUP,
-    REASON_FULL,
     N_REASONS
 };
 

@@ -8,18 +8,17 @@
 #include "core/tables/mask_text.h"
 #include "core/tables/table.h"
 #include "core/kernel/ticks.h"
-#include "openvswitch/dynamic-string.h"
+#include "ovs/datapath/report.h"
 #include "util.h"
 
-static const char *const reason_texts[N_REASONS] = {
-#define X(NAME, TEXT) [REASON_##NAME] = TEXT,
-    DPIF_XDP_COMPILE_REASONS(X)
+/* Names and texts of enum dpif_xdp_fastpath_reason. */
+static const struct {
+    const char *name;
+    const char *text;
+} reasons[N_REASONS] = {
+#define X(NAME, TEXT) { #NAME, TEXT },
+    DPIF_XDP_FASTPATH_REASONS(X)
 #undef X
-    [REASON_PORT] = "outputs to a port that programs cannot send to",
-    [REASON_METER] = "use a meter beyond those that programs have",
-    [REASON_GROUP] = "output to a set of ports beyond those that programs "
-                     "have",
-    [REASON_FULL] = "found the tables full",
 };
 
 /* Adds what entry 'index' counted to '*sum'. */
@@ -124,26 +123,35 @@ dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *dp,
 }
 
 void
-dpif_xdp_fastpath_format(const struct dpif_xdp_dp *dp, struct ds *ds)
+dpif_xdp_fastpath_report(const struct dpif_xdp_dp *dp, struct json *report)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct oxdp_table_usage usage;
     uint32_t groups, max_groups;
+    struct json *by_reason;
 
     if (!fp) {
         return;
     }
+    report = dpif_xdp_report_object(report, "fast_path");
     oxdp_groups_usage(fp->progs, &groups, &max_groups);
     oxdp_table_usage(fp->table, &usage);
-    ds_put_format(ds, "  fast path: %"PRIu32" of %"PRIuSIZE" flows, "
-                  "%"PRIu32" masks, %"PRIu32" of %"PRIu32" groups\n", usage.flows,
-                  fp->n_indexes, usage.masks, groups, max_groups);
+    dpif_xdp_report_int(report, "flows", usage.flows);
+    dpif_xdp_report_int(report, "max_flows", fp->n_indexes);
+    dpif_xdp_report_int(report, "masks", usage.masks);
+    dpif_xdp_report_int(report, "max_masks", DP_MAX_MASKS);
+    dpif_xdp_report_int(report, "groups", groups);
+    dpif_xdp_report_int(report, "max_groups", max_groups);
+    by_reason = dpif_xdp_report_array(report, "flows_by_reason");
     for (int i = 0; i < N_REASONS; i++) {
-        if (fp->n_reasons[i]) {
-            ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",
-                          fp->n_reasons[i], i ? "engine: " : "",
-                          reason_texts[i]);
-        }
+        struct json *reason = dpif_xdp_report_element(by_reason);
+        char *name = dpif_xdp_report_key(reasons[i].name);
+
+        dpif_xdp_report_text(reason, "reason", name);
+        dpif_xdp_report_text(reason, "tier", i ? "engine" : "program");
+        dpif_xdp_report_text(reason, "text", reasons[i].text);
+        dpif_xdp_report_int(reason, "flows", fp->n_reasons[i]);
+        free(name);
     }
 }
 
@@ -154,23 +162,29 @@ dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *dp)
 }
 
 void
-dpif_xdp_fastpath_format_masks(const struct dpif_xdp_dp *dp, struct ds *ds)
+dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *dp,
+                               struct json *report)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct oxdp_table_mask_info *masks;
+    struct json *array;
     uint32_t n;
 
+    array = dpif_xdp_report_array(report, "masks");
     if (!fp) {
         return;
     }
     masks = xmalloc(DP_MAX_MASKS * sizeof *masks);
     n = oxdp_table_masks(fp->table, masks);
     for (uint32_t i = 0; i < n; i++) {
-        const struct oxdp_table_mask_info *mask = &masks[i];
-        char *text = oxdp_mask_to_text(&mask->words, &mask->example_key);
+        const struct oxdp_table_mask_info *info = &masks[i];
+        char *text = oxdp_mask_to_text(&info->words, &info->example_key);
+        struct json *mask = dpif_xdp_report_element(array);
 
-        ds_put_format(ds, "  %"PRIu32": flows:%"PRIu32" hits:%"PRIu64" %s\n",
-                      i + 1, mask->n_flows, mask->packets, text);
+        dpif_xdp_report_int(mask, "position", i + 1);
+        dpif_xdp_report_int(mask, "flows", info->n_flows);
+        dpif_xdp_report_int(mask, "hits", info->packets);
+        dpif_xdp_report_text(mask, "fields", text);
         free(text);
     }
     free(masks);

@@ -1,307 +1,389 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-appctl xdp/...: what the datapath does, for people.
+/* ovs-appctl xdp/...: what the datapath does, for people and for programs.
  *
  * docs/xdp-appctl.md describes the commands. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/provider/appctl.h"
 
-#include "core/programs/tcx.h"
-#include "dp/capability.h"
-#include "ovs/netdev/netdev_xdp.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "openvswitch/dynamic-string.h"
+#include "openvswitch/json.h"
 #include "ovs-thread.h"
-#include "smap.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/datapath/report.h"
 #include "unixctl.h"
 
-static void
-show_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-          struct ds *ds)
-{
-    ds_put_format(ds, "  port %"PRIu32": %s (%s)",
-                  odp_to_u32(port->port_no), netdev_get_name(port->netdev),
-                  port->type);
-    if (port->is_device) {
-        struct smap status = SMAP_INITIALIZER(&status);
+#define INT dpif_xdp_report_get_int
+#define TEXT dpif_xdp_report_get_text
 
-        netdev_get_status(port->dev, &status);
-        ds_put_format(ds, " xdp-mode=%s%s",
-                      smap_get_def(&status, "xdp-mode", "none"),
-                      port->open ? "" : ", closed");
-        ds_put_format(ds, " xdp-hook=%s queues=%"PRIuSIZE
-                      " redirect-target=%s",
-                      smap_get_def(&status, "xdp-hook", "none"), port->n_rxqs,
-                      port->redirects ? "yes" : "no");
-        if (port->obj) {
-            ds_put_format(ds, " xdp-obj=%s", port->obj);
-        }
-        if (dp->progs && oxdp_tcx_can_output(dp->progs,
-                                             odp_to_u32(port->port_no))) {
-            ds_put_format(ds, " tcx-output=%s%s%s%s",
-                          port->no_shortcut ? "device" : "peer",
-                          port->no_shortcut ? " (" : "",
-                          port->no_shortcut ? port->no_shortcut : "",
-                          port->no_shortcut ? ")" : "");
-        }
-        smap_destroy(&status);
-    }
-    ds_put_char(ds, '\n');
+/* What a command takes besides -f and DATAPATH. */
+enum takes {
+    TAKES_PORT = 1 << 0,                /* PORT. */
+    TAKES_COUNTERS = 1 << 1,            /* --nonzero, --sum. */
+};
 
-    if (port->is_device && !port->n_rxqs && port->open) {
-        uint64_t n_sent, n_dropped;
-        bool has_sock = dpif_xdp_sender_get_stats(port, &n_sent, &n_dropped);
-
-        ds_put_format(ds, "    engine: sent:%"PRIu64" send-drops:%"PRIu64
-                      " through:%s\n", n_sent, n_dropped,
-                      has_sock ? "AF_XDP" : "AF_PACKET");
-    }
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
-        uint64_t n;
-
-        atomic_read_relaxed(&rxq->n_packets, &n);
-        ds_put_format(ds, "    queue %"PRIuSIZE": received:%"PRIu64, i, n);
-        if (rxq->sock) {
-            struct oxdp_sock_stats stats;
-
-            oxdp_sock_get_stats(rxq->sock, &stats);
-            ds_put_format(ds, " sent:%"PRIu64" send-drops:%"PRIu64
-                          " ring-full:%"PRIu64" no-frames:%"PRIu64
-                          " other-drops:%"PRIu64,
-                          stats.tx_packets, stats.tx_dropped,
-                          stats.rx_ring_full, stats.rx_fill_empty,
-                          stats.rx_dropped);
-        }
-        ds_put_char(ds, '\n');
-    }
-}
-
-/* Key groups and operations by their bits. */
-static void
-show_bits(uint32_t groups, uint64_t op_bits, const char *between,
-          struct ds *ds)
-{
-    static const char *const key_groups[] = {
-#define X(NAME, TEXT) TEXT,
-        DP_KEY_GROUPS(X)
-#undef X
-    };
-    static const char *const ops[] = {
-#define X(NAME, NEEDS, TEXT) TEXT,
-        DP_OPS(X)
-#undef X
-    };
-
-    for (int i = 0; i < DP_N_KEY_GROUPS; i++) {
-        if (groups & 1u << i) {
-            ds_put_format(ds, "%s; ", key_groups[i]);
-        }
-    }
-    if (between) {
-        ds_chomp(ds, ' ');
-        ds_chomp(ds, ';');
-        ds_put_cstr(ds, between);
-    }
-    for (int i = 0; i < DP_N_OPS; i++) {
-        if (op_bits & UINT64_C(1) << i) {
-            ds_put_format(ds, "%s; ", ops[i]);
-        }
-    }
-    ds_chomp(ds, ' ');
-    ds_chomp(ds, ';');
-    ds_put_char(ds, '\n');
-}
-
-/* What 'program' can parse and execute, and what of it is left out while it
- * runs because no flow needs it. */
-static void
-show_capability(const struct oxdp_prog_info *program,
-                const struct dp_omit *omit, struct ds *ds)
-{
-    const struct dp_capability *capability = &program->capability;
-
-    ds_put_cstr(ds, "    parses: ");
-    show_bits(capability->key_groups, capability->ops, "\n    executes: ", ds);
-    ds_put_format(ds, "    omits: %u of %u key words; ",
-                  count_1bits(omit->words), DP_KEY_WORDS);
-    show_bits(omit->parts & capability->key_groups,
-              omit->ops & capability->ops, NULL, ds);
-}
-
-static void
-show_programs(const struct dpif_xdp_dp *dp, struct ds *ds)
-{
-    struct oxdp_prog_info info;
-    struct dp_omit omit;
-
-    if (!dp->progs) {
-        return;
-    }
-    omit = oxdp_progs_omitted(dp->progs);
-    for (uint32_t i = 0; !oxdp_progs_get_info(dp->progs, i, &info); i++) {
-        ds_put_format(ds, "  program: %s id %"PRIu32", %"PRIu32" bytes of "
-                      "BPF, %"PRIu32" of machine code%s%s\n",
-                      info.name, info.id, info.xlated_bytes, info.jited_bytes,
-                      info.file ? ", of " : "", info.file ? info.file : "");
-        if (dp->fastpath) {
-            show_capability(&info, &omit, ds);
-        }
-    }
-}
-
-static void
-show_dp(struct dpif_xdp_dp *dp, void *ds_)
-{
-    struct dpif_xdp_port *port;
-    struct ds *ds = ds_;
-
-    ds_put_format(ds, "%s@%s: %"PRIu32" flows\n", dp->class->type, dp->name,
-                  dpif_xdp_cls_n_rules(&dp->cls));
-    ovs_mutex_lock(&dp->port_mutex);
-    if (dp->packets) {
-        struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
-
-        ds_put_format(ds, "  umem: %"PRIu32" frames of %u bytes, "
-                      "%"PRIu32" free\n", oxdp_umem_n_frames(umem),
-                      OXDP_FRAME_SIZE, oxdp_umem_n_free(umem));
-    }
-    show_programs(dp, ds);
-    ovs_mutex_lock(&dp->flow_mutex);
-    dpif_xdp_fastpath_format(dp, ds);
-    ovs_mutex_unlock(&dp->flow_mutex);
-    dpif_xdp_threads_show(dp, ds);
-    CMAP_FOR_EACH (port, node, &dp->ports) {
-        show_port(dp, port, ds);
-    }
-    ovs_mutex_unlock(&dp->port_mutex);
-}
-
-/* Where lookups by programs, counted in 'n', found their flows. */
-static void
-stats_hits(const uint64_t n[DP_N_COUNTERS], const char *indent, struct ds *ds)
-{
-    ds_put_format(ds, "%shits without masks: %"PRIu64"\n"
-                  "%smask hits: %"PRIu64"\n"
-                  "%smasks walked: %"PRIu64"\n"
-                  "%srecirculated: %"PRIu64"\n",
-                  indent, oxdp_hits(n) - n[DP_COUNTER_MASK_HIT],
-                  indent, n[DP_COUNTER_MASK_HIT],
-                  indent, n[DP_COUNTER_MASKS_WALKED],
-                  indent, n[DP_COUNTER_RECIRCULATED]);
-}
-
-static void
-stats_port(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
-           struct ds *ds)
-{
-    uint64_t n[DP_N_COUNTERS];
-
-    if (!port->device.ifindex
-        || oxdp_progs_get_counters(dp->progs, port->device.ifindex, n)) {
-        return;
-    }
-    ds_put_format(ds, "  port %"PRIu32": %s\n", odp_to_u32(port->port_no),
-                  netdev_get_name(port->netdev));
-    for (int i = 0; i < DP_COUNTER_RECIRCULATED; i++) {
-        ds_put_format(ds, "    %s: %"PRIu64"\n", oxdp_counter_text(i), n[i]);
-    }
-    stats_hits(n, "    ", ds);
-}
-
-static void
-stats_dp(struct dpif_xdp_dp *dp, void *ds_)
-{
-    struct dpif_xdp_cls_stats engine;
-    struct dpif_xdp_port *port;
-    uint64_t n[DP_N_COUNTERS];
-    struct ds *ds = ds_;
-
-    memset(&engine, 0, sizeof engine);
-    dpif_xdp_cls_stats_add(&engine, &dp->cls_stats);
-    ds_put_format(ds, "%s@%s:\n", dp->class->type, dp->name);
-
-    ovs_mutex_lock(&dp->port_mutex);
-    dpif_xdp_threads_get_stats(dp, &engine);
-    if (dp->progs) {
-        oxdp_progs_get_totals(dp->progs, n);
-        ds_put_cstr(ds, "  programs:\n");
-        ovs_mutex_lock(&dp->flow_mutex);
-        ds_put_format(ds, "    predicted: %"PRIu64"\n",
-                      dpif_xdp_fastpath_predicted(dp));
-        ovs_mutex_unlock(&dp->flow_mutex);
-        stats_hits(n, "    ", ds);
-    }
-    ds_put_format(ds, "  engine:\n"
-                  "    signature cache hits: %"PRIu64"\n"
-                  "    mask hits: %"PRIu64"\n"
-                  "    masks walked: %"PRIu64"\n"
-                  "    misses: %"PRIu64"\n",
-                  engine.n_cache_hit, engine.n_table_hit, engine.n_mask_walk,
-                  engine.n_miss);
-    for (int i = 0; i < DPIF_XDP_N_DROPS; i++) {
-        uint64_t n_drops;
-
-        atomic_read_relaxed(&dp->drops[i], &n_drops);
-        ds_put_format(ds, "    dropped: %s: %"PRIu64"\n",
-                      dpif_xdp_drop_text(i), n_drops);
-    }
-    CMAP_FOR_EACH (port, node, &dp->ports) {
-        stats_port(dp, port, ds);
-    }
-    ovs_mutex_unlock(&dp->port_mutex);
-}
-
-static void
-dump_masks_dp(struct dpif_xdp_dp *dp, void *ds_)
-{
-    struct ds *ds = ds_;
-
-    ds_put_format(ds, "%s@%s:\n", dp->class->type, dp->name);
-    ovs_mutex_lock(&dp->flow_mutex);
-    dpif_xdp_fastpath_format_masks(dp, ds);
-    ovs_mutex_unlock(&dp->flow_mutex);
-}
-
-static void
-show_bonds(struct dpif_xdp_dp *dp, void *ds)
-{
-    dpif_xdp_bonds_format(&dp->bonds, ds);
-}
-
-static void
-specialise_dp(struct dpif_xdp_dp *dp, void *ds_)
-{
-    struct ds *ds = ds_;
-    int error = dp->fastpath ? -oxdp_progs_specialise(dp->progs) : 0;
-
-    ds_put_format(ds, "%s@%s: %s\n", dp->class->type, dp->name,
-                  error ? ovs_strerror(error) : "done");
-}
-
-/* 'cb' writes what a command says about one datapath. */
 struct command {
     const char *name;
-    void (*cb)(struct dpif_xdp_dp *, void *ds);
+    unsigned int takes;                 /* enum takes. */
+
+    /* Puts what the command says about one datapath into 'report', which has
+     * its type and name. */
+    void (*report)(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
+                   struct json *report);
+
+    /* Prints that for people. */
+    void (*text)(const struct json *report, struct ds *);
 };
 
+/* What a call of a command asks for. */
+struct request {
+    const struct command *command;
+    struct dpif_xdp_query query;
+    bool json;
+    bool pretty;
+};
+
+static int
+compare_ports(const void *a_, const void *b_)
+{
+    const struct dpif_xdp_port *const *a = a_;
+    const struct dpif_xdp_port *const *b = b_;
+    uint32_t x = odp_to_u32((*a)->port_no);
+    uint32_t y = odp_to_u32((*b)->port_no);
+
+    return x < y ? -1 : x > y;
+}
+
+static bool
+is_port(const struct dpif_xdp_port *port, const char *name_or_number)
+{
+    char number[12];
+
+    snprintf(number, sizeof number, "%"PRIu32, odp_to_u32(port->port_no));
+    return (!strcmp(netdev_get_name(port->netdev), name_or_number)
+            || !strcmp(number, name_or_number));
+}
+
+struct dpif_xdp_port **
+dpif_xdp_query_ports(const struct dpif_xdp_dp *dp,
+                     const struct dpif_xdp_query *query, size_t *n)
+{
+    struct dpif_xdp_port **ports;
+    struct dpif_xdp_port *port;
+
+    ports = xmalloc((cmap_count(&dp->ports) + 1) * sizeof *ports);
+    *n = 0;
+    CMAP_FOR_EACH (port, node, &dp->ports) {
+        if (!query->port || is_port(port, query->port)) {
+            ports[(*n)++] = port;
+        }
+    }
+    qsort(ports, *n, sizeof *ports, compare_ports);
+    return ports;
+}
+
+static void
+report_masks(struct dpif_xdp_dp *dp,
+             const struct dpif_xdp_query *query OVS_UNUSED,
+             struct json *report)
+{
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_report_masks(dp, report);
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+static void
+text_masks(const struct json *report, struct ds *ds)
+{
+    struct json_array *masks
+        = json_array(dpif_xdp_report_get(report, "masks"));
+
+    ds_put_format(ds, "%s@%s:\n", TEXT(report, "type"), TEXT(report, "name"));
+    for (size_t i = 0; i < masks->n; i++) {
+        const struct json *mask = masks->elems[i];
+
+        ds_put_format(ds, "  %"PRIu64": flows:%"PRIu64" hits:%"PRIu64" %s\n",
+                      INT(mask, "position"), INT(mask, "flows"),
+                      INT(mask, "hits"), TEXT(mask, "fields"));
+    }
+}
+
+static void
+report_bonds(struct dpif_xdp_dp *dp,
+             const struct dpif_xdp_query *query OVS_UNUSED,
+             struct json *report)
+{
+    dpif_xdp_bonds_report(&dp->bonds, report);
+}
+
+static void
+text_bonds(const struct json *report, struct ds *ds)
+{
+    struct json_array *bonds
+        = json_array(dpif_xdp_report_get(report, "bonds"));
+
+    for (size_t i = 0; i < bonds->n; i++) {
+        const struct json *bond = bonds->elems[i];
+        struct json_array *buckets
+            = json_array(dpif_xdp_report_get(bond, "buckets"));
+
+        ds_put_format(ds, "bond %"PRIu64"\n", INT(bond, "bond"));
+        for (size_t j = 0; j < buckets->n; j++) {
+            const struct json *bucket = buckets->elems[j];
+
+            ds_put_format(ds, "  bucket %"PRIu64": port %"PRIu64
+                          " packets:%"PRIu64" bytes:%"PRIu64"\n",
+                          INT(bucket, "bucket"), INT(bucket, "port"),
+                          INT(bucket, "packets"), INT(bucket, "bytes"));
+        }
+    }
+}
+
+static void
+specialise(struct dpif_xdp_dp *dp,
+           const struct dpif_xdp_query *query OVS_UNUSED, struct json *report)
+{
+    int error = dp->fastpath ? -oxdp_progs_specialise(dp->progs) : 0;
+
+    dpif_xdp_report_text(report, "result",
+                         error ? ovs_strerror(error) : "done");
+}
+
+static void
+text_result(const struct json *report, struct ds *ds)
+{
+    ds_put_format(ds, "%s@%s: %s\n", TEXT(report, "type"),
+                  TEXT(report, "name"), TEXT(report, "result"));
+}
+
 static const struct command commands[] = {
-    { "xdp/show", show_dp },
-    { "xdp/stats", stats_dp },
-    { "xdp/dump-masks", dump_masks_dp },
-    { "xdp/bond-show", show_bonds },
-    { "xdp/specialise", specialise_dp },
+    { "xdp/show", TAKES_PORT, dpif_xdp_show_report, dpif_xdp_show_text },
+    { "xdp/stats", TAKES_PORT | TAKES_COUNTERS, dpif_xdp_stats_report,
+      dpif_xdp_stats_text },
+    { "xdp/dump-masks", 0, report_masks, text_masks },
+    { "xdp/bond-show", 0, report_bonds, text_bonds },
+    { "xdp/specialise", 0, specialise, text_result },
+};
+
+/* Names that a request has are looked for among those that exist. */
+struct search {
+    const struct dpif_xdp_query *query;
+    bool dp_found;
+    bool port_found;
+};
+
+/* Whether 'name' is that of 'dp', with or without its type. */
+static bool
+is_dp(const struct dpif_xdp_dp *dp, const char *name)
+{
+    size_t type_len = strlen(dp->class->type);
+
+    return (!strcmp(name, dp->name)
+            || (!strncmp(name, dp->class->type, type_len)
+                && name[type_len] == '@'
+                && !strcmp(name + type_len + 1, dp->name)));
+}
+
+static bool
+is_asked_for(const struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query)
+{
+    return !query->dp || is_dp(dp, query->dp);
+}
+
+static void
+search_dp(struct dpif_xdp_dp *dp, void *search_)
+{
+    struct search *search = search_;
+
+    if (is_asked_for(dp, search->query)) {
+        size_t n;
+
+        search->dp_found = true;
+        ovs_mutex_lock(&dp->port_mutex);
+        free(dpif_xdp_query_ports(dp, search->query, &n));
+        ovs_mutex_unlock(&dp->port_mutex);
+        search->port_found |= n > 0;
+    }
+}
+
+/* Finds out what 'argv', the 'argc' names of a request, mean: DATAPATH, PORT,
+ * or both.  One name is a datapath's if there is one of that name.  Returns
+ * NULL, or a sentence for the user, who frees it. */
+static char *
+parse_names(size_t argc, const char *argv[], const struct command *command,
+            struct dpif_xdp_query *query)
+{
+    bool takes_port = command->takes & TAKES_PORT;
+    struct search search = { .query = query };
+
+    if (argc > (takes_port ? 2 : 1)) {
+        return xasprintf("%s takes %s; \"%s\" is too much", command->name,
+                         takes_port ? "a datapath and a port" : "a datapath",
+                         argv[argc - 1]);
+    }
+    query->dp = argc ? argv[0] : NULL;
+    query->port = argc > 1 ? argv[1] : NULL;
+    dpif_xdp_for_each(search_dp, &search);
+    if (argc == 1 && !search.dp_found && takes_port) {
+        query->dp = NULL;
+        query->port = argv[0];
+        dpif_xdp_for_each(search_dp, &search);
+        return search.port_found ? NULL
+               : xasprintf("\"%s\" is neither a datapath of type xdp nor a "
+                           "port of one", argv[0]);
+    }
+    if (argc && !search.dp_found) {
+        return xasprintf("there is no datapath \"%s\" of type xdp", argv[0]);
+    }
+    if (argc > 1 && !search.port_found) {
+        return xasprintf("datapath %s has no port \"%s\"", argv[0], argv[1]);
+    }
+    return NULL;
+}
+
+/* Sets the output format.  Returns NULL or a sentence. */
+static char *
+parse_format(const char *format, struct request *request)
+{
+    if (!format || (strcmp(format, "json") && strcmp(format, "text"))) {
+        return xasprintf("format \"%s\": expected text or json",
+                         format ? format : "");
+    }
+    request->json = !strcmp(format, "json");
+    return NULL;
+}
+
+/* Reads the arguments of a request.  Returns NULL, or a sentence for the
+ * user, who frees it. */
+static char *
+parse(int argc, const char *argv[], struct request *request)
+{
+    const struct command *command = request->command;
+    const char **names = xcalloc(argc, sizeof *names);
+    bool options = true;
+    char *error = NULL;
+    size_t n = 0;
+
+    for (int i = 1; i < argc && !error; i++) {
+        const char *arg = argv[i];
+
+        if (!options || arg[0] != '-') {
+            names[n++] = arg;
+        } else if (!strcmp(arg, "--")) {
+            options = false;
+        } else if (!strcmp(arg, "-f") || !strcmp(arg, "--format")) {
+            error = parse_format(++i < argc ? argv[i] : NULL, request);
+        } else if (!strncmp(arg, "--format=", 9)) {
+            error = parse_format(arg + 9, request);
+        } else if (!strcmp(arg, "--pretty")) {
+            request->pretty = true;
+        } else if (command->takes & TAKES_COUNTERS
+                   && !strcmp(arg, "--nonzero")) {
+            request->query.nonzero = true;
+        } else if (command->takes & TAKES_COUNTERS && !strcmp(arg, "--sum")) {
+            request->query.sum = true;
+        } else {
+            error = xasprintf("%s has no option \"%s\"; write \"--\" before "
+                              "a name that begins with \"-\"", command->name,
+                              arg);
+        }
+    }
+    if (!error) {
+        error = parse_names(n, names, command, &request->query);
+    }
+    free(names);
+    return error;
+}
+
+struct answer {
+    const struct request *request;
+    struct json *reports;               /* One of each datapath. */
 };
 
 static void
-run_command(struct unixctl_conn *conn, int argc OVS_UNUSED,
-            const char *argv[] OVS_UNUSED, void *command_)
+report_dp(struct dpif_xdp_dp *dp, void *answer_)
 {
-    const struct command *command = command_;
+    struct answer *answer = answer_;
+    const struct request *request = answer->request;
+    struct json *report;
+
+    if (is_asked_for(dp, &request->query)) {
+        report = dpif_xdp_report_element(answer->reports);
+        dpif_xdp_report_text(report, "type", dp->class->type);
+        dpif_xdp_report_text(report, "name", dp->name);
+        request->command->report(dp, &request->query, report);
+    }
+}
+
+static int
+compare_reports(const void *a_, const void *b_)
+{
+    const struct json *const *a = a_;
+    const struct json *const *b = b_;
+
+    return strcmp(TEXT(*a, "name"), TEXT(*b, "name"));
+}
+
+/* The documents of all datapaths that 'request' asks for, by name. */
+static struct json *
+make_reports(const struct request *request)
+{
+    struct answer answer = { request, json_array_create_empty() };
+    struct json_array *array = json_array(answer.reports);
+
+    dpif_xdp_for_each(report_dp, &answer);
+    qsort(array->elems, array->n, sizeof *array->elems, compare_reports);
+    return answer.reports;
+}
+
+static char *
+to_json(const struct request *request, const struct json *reports)
+{
+    struct json *all = json_object_create();
+    char *text;
+
+    json_object_put_string(all, "version", OXDP_VERSION);
+    json_object_put(all, "datapaths", json_clone(reports));
+    text = json_to_string(all, JSSF_SORT | (request->pretty ? JSSF_PRETTY
+                                            : 0));
+    json_destroy(all);
+    return text;
+}
+
+static char *
+to_text(const struct request *request, const struct json *reports)
+{
+    const struct json_array *array = json_array(reports);
     struct ds ds = DS_EMPTY_INITIALIZER;
 
-    dpif_xdp_for_each(command->cb, &ds);
-    unixctl_command_reply(conn, ds_cstr(&ds));
-    ds_destroy(&ds);
+    for (size_t i = 0; i < array->n; i++) {
+        request->command->text(array->elems[i], &ds);
+    }
+    return ds_steal_cstr(&ds);
+}
+
+static void
+run_command(struct unixctl_conn *conn, int argc, const char *argv[],
+            void *command_)
+{
+    struct request request = { .command = command_ };
+    char *reply = parse(argc, argv, &request);
+    struct json *reports;
+
+    if (reply) {
+        unixctl_command_reply_error(conn, reply);
+        free(reply);
+        return;
+    }
+    reports = make_reports(&request);
+    reply = (request.json ? to_json : to_text)(&request, reports);
+    json_destroy(reports);
+    unixctl_command_reply(conn, reply);
+    free(reply);
 }
 
 void
@@ -311,9 +393,16 @@ dpif_xdp_appctl_init(void)
 
     if (ovsthread_once_start(&once)) {
         for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-            unixctl_command_register(commands[i].name, "", 0, 0, run_command,
-                                     CONST_CAST(struct command *,
-                                                &commands[i]));
+            const struct command *command = &commands[i];
+            char *usage = xasprintf(
+                "[-f text|json] [--pretty]%s [DATAPATH]%s",
+                command->takes & TAKES_COUNTERS ? " [--nonzero] [--sum]" : "",
+                command->takes & TAKES_PORT ? " [PORT]" : "");
+
+            /* Open vSwitch keeps 'usage'. */
+            unixctl_command_register(command->name, usage, 0, INT_MAX,
+                                     run_command,
+                                     CONST_CAST(struct command *, command));
         }
         ovsthread_once_done(&once);
     }

@@ -68,6 +68,18 @@ dpif_xdp_count_lost(struct dpif_xdp_dp *dp)
 }
 
 const char *
+dpif_xdp_drop_name(enum dpif_xdp_drop drop)
+{
+    static const char *const names[DPIF_XDP_N_DROPS] = {
+#define X(NAME, TEXT) [DPIF_XDP_DROP_##NAME] = #NAME,
+        DPIF_XDP_DROPS(X)
+#undef X
+    };
+
+    return names[drop];
+}
+
+const char *
 dpif_xdp_drop_text(enum dpif_xdp_drop drop)
 {
     static const char *const texts[DPIF_XDP_N_DROPS] = {

@@ -9,9 +9,9 @@
 #include "hash.h"
 #include "odp-util.h"
 #include "dpif.h"
-#include "openvswitch/dynamic-string.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
+#include "ovs/datapath/report.h"
 #include "util.h"
 
 /* What was sent, by hash value.  A bond that replaces another takes it over,
@@ -142,20 +142,27 @@ dpif_xdp_bond_account(struct dpif_xdp_bonds *bonds, uint32_t id, uint32_t hash,
 }
 
 void
-dpif_xdp_bonds_format(const struct dpif_xdp_bonds *bonds, struct ds *ds)
+dpif_xdp_bonds_report(const struct dpif_xdp_bonds *bonds, struct json *report)
 {
+    struct json *array = dpif_xdp_report_array(report, "bonds");
     struct bond *bond;
 
     CMAP_FOR_EACH (bond, node, &bonds->map) {
-        ds_put_format(ds, "bond %"PRIu32"\n", bond->id);
+        struct json *entry = dpif_xdp_report_element(array);
+        struct json *buckets;
+
+        dpif_xdp_report_int(entry, "bond", bond->id);
+        buckets = dpif_xdp_report_array(entry, "buckets");
         for (size_t i = 0; i < BOND_BUCKETS; i++) {
+            struct json *bucket = dpif_xdp_report_element(buckets);
             uint64_t n_packets, n_bytes;
 
             atomic_read_relaxed(&bond->stats->n_packets[i], &n_packets);
             atomic_read_relaxed(&bond->stats->n_bytes[i], &n_bytes);
-            ds_put_format(ds, "  bucket %"PRIuSIZE": port %"PRIu32
-                          " packets:%"PRIu64" bytes:%"PRIu64"\n",
-                          i, odp_to_u32(bond->ports[i]), n_packets, n_bytes);
+            dpif_xdp_report_int(bucket, "bucket", i);
+            dpif_xdp_report_int(bucket, "port", odp_to_u32(bond->ports[i]));
+            dpif_xdp_report_int(bucket, "packets", n_packets);
+            dpif_xdp_report_int(bucket, "bytes", n_bytes);
         }
     }
 }

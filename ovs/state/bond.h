@@ -8,7 +8,7 @@
 #include "openvswitch/types.h"
 #include "ovs-thread.h"
 
-struct ds;
+struct json;
 
 struct dpif_xdp_bonds {
     struct ovs_mutex mutex;             /* Held by writers. */
@@ -39,7 +39,7 @@ bool dpif_xdp_bond_select(const struct dpif_xdp_bonds *, uint32_t id,
 void dpif_xdp_bond_account(struct dpif_xdp_bonds *, uint32_t id,
                            uint32_t hash, uint32_t n_bytes);
 
-/* Describes all bonds for people. */
-void dpif_xdp_bonds_format(const struct dpif_xdp_bonds *, struct ds *);
+/* Puts "bonds" into 'report'. */
+void dpif_xdp_bonds_report(const struct dpif_xdp_bonds *, struct json *report);
 
 #endif /* ovs/state/bond.h */

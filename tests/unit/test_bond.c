@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "dpif.h"
-#include "openvswitch/dynamic-string.h"
+#include "openvswitch/json.h"
 #include "ovs/state/bond.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
@@ -84,7 +84,8 @@ test_statistics(void **state OVS_UNUSED)
 {
     uint64_t n_bytes[BOND_BUCKETS];
     struct dpif_xdp_bonds bonds;
-    struct ds ds = DS_EMPTY_INITIALIZER;
+    struct json *report;
+    char *text;
 
     dpif_xdp_bonds_init(&bonds);
     add_bond(&bonds, ID, 10, 2);
@@ -101,12 +102,16 @@ test_statistics(void **state OVS_UNUSED)
         assert_int_equal(n_bytes[i], i == 5 ? 1660 : i == 6 ? 70 : 0);
     }
 
-    dpif_xdp_bonds_format(&bonds, &ds);
-    assert_ptr_equal(strstr(ds_cstr(&ds), "bond 3\n  bucket 0: port 20 packets:0 bytes:0\n"), ds_cstr(&ds));
-    assert_non_null(strstr(ds_cstr(&ds), "  bucket 5: port 21 packets:3 bytes:1660\n"
-                           "  bucket 6: port 20 packets:1 bytes:70\n"));
-    assert_non_null(strstr(ds_cstr(&ds), "  bucket 255: port 21 packets:0 bytes:0\n"));
-    ds_destroy(&ds);
+    report = json_object_create();
+    dpif_xdp_bonds_report(&bonds, report);
+    text = json_to_string(report, JSSF_SORT);
+    assert_non_null(strstr(text, "{\"bonds\":[{\"bond\":3,\"buckets\":["
+                           "{\"bucket\":0,\"bytes\":0,\"packets\":0,\"port\":20}"));
+    assert_non_null(strstr(text, "{\"bucket\":5,\"bytes\":1660,\"packets\":3,\"port\":21},"
+                           "{\"bucket\":6,\"bytes\":70,\"packets\":1,\"port\":20}"));
+    assert_non_null(strstr(text, "{\"bucket\":255,\"bytes\":0,\"packets\":0,\"port\":21}]}]}"));
+    free(text);
+    json_destroy(report);
 
     /* One that was deleted has not. */
     assert_int_equal(dpif_xdp_bond_del(&bonds, ID), 0);

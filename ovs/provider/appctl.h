@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `ovs-appctl xdp/...` share.
+ *
+ * A command makes one document of each datapath (datapath/report.h) and prints
+ * it: as JSON, or as text, which is made of the document alone.  So both say
+ * the same. */
+#ifndef DPIF_XDP_APPCTL_H
+#define DPIF_XDP_APPCTL_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct dpif_xdp_dp;
+struct dpif_xdp_port;
+struct ds;
+struct json;
+
+/* What somebody asks for. */
+struct dpif_xdp_query {
+    const char *dp;             /* Name of a datapath; NULL: all. */
+    const char *port;           /* Name or number of a port; NULL: all. */
+    bool nonzero;               /* Leave out counters that are 0. */
+    bool sum;                   /* All ports together. */
+};
+
+/* The ports of 'dp' that 'query' asks for, by number.  The caller frees the
+ * array, and holds dp->port_mutex. */
+struct dpif_xdp_port **dpif_xdp_query_ports(const struct dpif_xdp_dp *,
+                                            const struct dpif_xdp_query *,
+                                            size_t *n);
+
+/* show.c: xdp/show. */
+void dpif_xdp_show_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
+                          struct json *report);
+void dpif_xdp_show_text(const struct json *report, struct ds *);
+
+/* stats.c: xdp/stats. */
+void dpif_xdp_stats_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
+                           struct json *report);
+void dpif_xdp_stats_text(const struct json *report, struct ds *);
+
+#endif /* ovs/provider/appctl.h */

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ovs-appctl xdp/show: what a datapath is made of, and how full it is. */
+#include <config.h>
+
+#include "ovs/provider/appctl.h"
+
+#include "core/programs/tcx.h"
+#include "dp/capability.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/json.h"
+#include "ovs-thread.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/datapath/report.h"
+#include "ovs/netdev/netdev_xdp.h"
+#include "smap.h"
+
+#define INT dpif_xdp_report_get_int
+#define TEXT dpif_xdp_report_get_text
+
+static const char *const key_groups[] = {
+#define X(NAME, TEXT) TEXT,
+    DP_KEY_GROUPS(X)
+#undef X
+};
+
+static const char *const ops[] = {
+#define X(NAME, NEEDS, TEXT) TEXT,
+    DP_OPS(X)
+#undef X
+};
+
+static void
+report_rxq(const struct dpif_xdp_rxq *rxq, size_t number, struct json *queues)
+{
+    struct json *queue = dpif_xdp_report_element(queues);
+    uint64_t n;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_rxq *, rxq)->n_packets,
+                        &n);
+    dpif_xdp_report_int(queue, "queue", number);
+    dpif_xdp_report_int(queue, "received", n);
+    if (rxq->sock) {
+        struct oxdp_sock_stats stats;
+
+        oxdp_sock_get_stats(rxq->sock, &stats);
+        dpif_xdp_report_int(queue, "sent", stats.tx_packets);
+        dpif_xdp_report_int(queue, "send_drops", stats.tx_dropped);
+        dpif_xdp_report_int(queue, "ring_full", stats.rx_ring_full);
+        dpif_xdp_report_int(queue, "no_frames", stats.rx_fill_empty);
+        dpif_xdp_report_int(queue, "other_drops", stats.rx_dropped);
+    }
+}
+
+static void
+report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+              struct json *report)
+{
+    struct smap status = SMAP_INITIALIZER(&status);
+
+    netdev_get_status(port->dev, &status);
+    dpif_xdp_report_text(report, "mode",
+                         smap_get_def(&status, "xdp-mode", "none"));
+    dpif_xdp_report_text(report, "hook",
+                         smap_get_def(&status, "xdp-hook", "none"));
+    dpif_xdp_report_text(report, "error", smap_get(&status, "xdp-error"));
+    dpif_xdp_report_text(report, "warning", smap_get(&status, "xdp-warning"));
+    smap_destroy(&status);
+
+    dpif_xdp_report_bool(report, "open", port->open);
+    dpif_xdp_report_int(report, "ifindex", port->device.ifindex);
+    dpif_xdp_report_bool(report, "redirect_target", port->redirects);
+    dpif_xdp_report_text(report, "obj", port->obj);
+    if (dp->progs
+        && oxdp_tcx_can_output(dp->progs, odp_to_u32(port->port_no))) {
+        dpif_xdp_report_text(report, "tcx_output",
+                             port->no_shortcut ? "device" : "peer");
+        dpif_xdp_report_text(report, "tcx_output_reason", port->no_shortcut);
+    }
+}
+
+static void
+report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+            struct json *ports)
+{
+    struct json *report = dpif_xdp_report_element(ports);
+    struct json *queues;
+
+    dpif_xdp_report_int(report, "port", odp_to_u32(port->port_no));
+    dpif_xdp_report_text(report, "name", netdev_get_name(port->netdev));
+    dpif_xdp_report_text(report, "type", port->type);
+    dpif_xdp_report_bool(report, "device", port->is_device);
+    if (port->is_device) {
+        report_device(dp, port, report);
+    }
+    if (port->is_device && !port->n_rxqs && port->open) {
+        struct json *engine = dpif_xdp_report_object(report, "engine");
+        uint64_t n_sent, n_dropped;
+        bool has_sock = dpif_xdp_sender_get_stats(port, &n_sent, &n_dropped);
+
+        dpif_xdp_report_int(engine, "sent", n_sent);
+        dpif_xdp_report_int(engine, "send_drops", n_dropped);
+        dpif_xdp_report_text(engine, "through",
+                             has_sock ? "AF_XDP" : "AF_PACKET");
+    }
+    queues = dpif_xdp_report_array(report, "queues");
+    for (size_t i = 0; i < port->n_rxqs; i++) {
+        report_rxq(&port->rxqs[i], i, queues);
+    }
+}
+
+/* The texts of the bits of 'bits', as an array. */
+static void
+report_bits(uint64_t bits, const char *const texts[], int n,
+            struct json *array)
+{
+    for (int i = 0; i < n; i++) {
+        if (bits & UINT64_C(1) << i) {
+            json_array_add(array, json_string_create(texts[i]));
+        }
+    }
+}
+
+/* What a program can parse and execute, and what of it is left out while it
+ * runs because no flow needs it. */
+static void
+report_capability(const struct dp_capability *capability,
+                  const struct dp_omit *omit, struct json *report)
+{
+    struct json *omits;
+    struct json *parts;
+
+    report_bits(capability->key_groups, key_groups, DP_N_KEY_GROUPS,
+                dpif_xdp_report_array(report, "parses"));
+    report_bits(capability->ops, ops, DP_N_OPS,
+                dpif_xdp_report_array(report, "executes"));
+    omits = dpif_xdp_report_object(report, "omits");
+    dpif_xdp_report_int(omits, "key_words", count_1bits(omit->words));
+    dpif_xdp_report_int(omits, "of_key_words", DP_KEY_WORDS);
+    parts = dpif_xdp_report_array(omits, "parts");
+    report_bits(omit->parts & capability->key_groups, key_groups,
+                DP_N_KEY_GROUPS, parts);
+    report_bits(omit->ops & capability->ops, ops, DP_N_OPS, parts);
+}
+
+static void
+report_programs(const struct dpif_xdp_dp *dp, struct json *report)
+{
+    struct json *programs = dpif_xdp_report_array(report, "programs");
+    struct oxdp_prog_info info;
+    struct dp_omit omit;
+
+    if (!dp->progs) {
+        return;
+    }
+    omit = oxdp_progs_omitted(dp->progs);
+    for (uint32_t i = 0; !oxdp_progs_get_info(dp->progs, i, &info); i++) {
+        struct json *program = dpif_xdp_report_element(programs);
+
+        dpif_xdp_report_text(program, "name", info.name);
+        dpif_xdp_report_int(program, "id", info.id);
+        dpif_xdp_report_int(program, "bpf_bytes", info.xlated_bytes);
+        dpif_xdp_report_int(program, "machine_code_bytes", info.jited_bytes);
+        dpif_xdp_report_text(program, "file", info.file);
+        if (dp->fastpath) {
+            report_capability(&info.capability, &omit, program);
+        }
+    }
+}
+
+void
+dpif_xdp_show_report(struct dpif_xdp_dp *dp,
+                     const struct dpif_xdp_query *query, struct json *report)
+{
+    struct dpif_xdp_port **sorted;
+    struct json *ports;
+    size_t n;
+
+    dpif_xdp_report_int(report, "flows", dpif_xdp_cls_n_rules(&dp->cls));
+    ovs_mutex_lock(&dp->port_mutex);
+    if (dp->packets) {
+        struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
+        struct json *memory = dpif_xdp_report_object(report, "umem");
+
+        dpif_xdp_report_int(memory, "frames", oxdp_umem_n_frames(umem));
+        dpif_xdp_report_int(memory, "frame_bytes", OXDP_FRAME_SIZE);
+        dpif_xdp_report_int(memory, "free", oxdp_umem_n_free(umem));
+    }
+    report_programs(dp, report);
+    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_fastpath_report(dp, report);
+    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_threads_report(dp, report);
+    ports = dpif_xdp_report_array(report, "ports");
+    sorted = dpif_xdp_query_ports(dp, query, &n);
+    for (size_t i = 0; i < n; i++) {
+        report_port(dp, sorted[i], ports);
+    }
+    free(sorted);
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+/* The elements of array 'key' of 'report', none if there is no such array. */
+static struct json_array
+elements(const struct json *report, const char *key)
+{
+    const struct json *array = dpif_xdp_report_get(report, key);
+    const struct json_array none = { 0, 0, NULL };
+
+    return array ? *json_array(array) : none;
+}
+
+/* The texts of array 'key', after 'before'. */
+static void
+text_list(const struct json *report, const char *key, const char *before,
+          struct ds *ds)
+{
+    struct json_array array = elements(report, key);
+
+    ds_put_cstr(ds, before);
+    for (size_t i = 0; i < array.n; i++) {
+        ds_put_format(ds, "%s%s", i ? "; " : "",
+                      json_string(array.elems[i]));
+    }
+    ds_put_char(ds, '\n');
+}
+
+static void
+text_programs(const struct json *report, struct ds *ds)
+{
+    struct json_array programs = elements(report, "programs");
+
+    for (size_t i = 0; i < programs.n; i++) {
+        const struct json *program = programs.elems[i];
+        const struct json *omits = dpif_xdp_report_get(program, "omits");
+        const char *file = TEXT(program, "file");
+
+        ds_put_format(ds, "  program: %s id %"PRIu64", %"PRIu64" bytes of "
+                      "BPF, %"PRIu64" of machine code%s%s\n",
+                      TEXT(program, "name"), INT(program, "id"),
+                      INT(program, "bpf_bytes"),
+                      INT(program, "machine_code_bytes"),
+                      file ? ", of " : "", file ? file : "");
+        if (omits) {
+            text_list(program, "parses", "    parses: ", ds);
+            text_list(program, "executes", "    executes: ", ds);
+            ds_put_format(ds, "    omits: %"PRIu64" of %"PRIu64" key words",
+                          INT(omits, "key_words"), INT(omits, "of_key_words"));
+            text_list(omits, "parts",
+                      elements(omits, "parts").n ? "; " : "", ds);
+        }
+    }
+}
+
+static void
+text_fast_path(const struct json *report, struct ds *ds)
+{
+    const struct json *fast_path = dpif_xdp_report_get(report, "fast_path");
+    struct json_array reasons;
+
+    if (!fast_path) {
+        return;
+    }
+    ds_put_format(ds, "  fast path: %"PRIu64" of %"PRIu64" flows, "
+                  "%"PRIu64" of %"PRIu64" masks, "
+                  "%"PRIu64" of %"PRIu64" groups\n",
+                  INT(fast_path, "flows"), INT(fast_path, "max_flows"),
+                  INT(fast_path, "masks"), INT(fast_path, "max_masks"),
+                  INT(fast_path, "groups"), INT(fast_path, "max_groups"));
+    reasons = elements(fast_path, "flows_by_reason");
+    for (size_t i = 0; i < reasons.n; i++) {
+        const struct json *reason = reasons.elems[i];
+
+        if (INT(reason, "flows")) {
+            ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",
+                          INT(reason, "flows"),
+                          strcmp(TEXT(reason, "tier"), "engine")
+                          ? "" : "engine: ", TEXT(reason, "text"));
+        }
+    }
+}
+
+static void
+text_threads(const struct json *report, struct ds *ds)
+{
+    struct json_array threads = elements(report, "threads");
+
+    for (size_t i = 0; i < threads.n; i++) {
+        const struct json *thread = threads.elems[i];
+
+        ds_put_format(ds, "  thread %"PRIu64": ", INT(thread, "thread"));
+        if (dpif_xdp_report_get(thread, "cpu")) {
+            ds_put_format(ds, "cpu %"PRIu64", ", INT(thread, "cpu"));
+        }
+        ds_put_format(ds, "%"PRIu64" queues, slept %"PRIu64" times, "
+                      "%"PRIu64" ms of CPU time\n", INT(thread, "queues"),
+                      INT(thread, "sleeps"), INT(thread, "cpu_ms"));
+    }
+}
+
+static void
+text_device(const struct json *port, struct ds *ds)
+{
+    const char *obj = TEXT(port, "obj");
+    const char *tcx_output = TEXT(port, "tcx_output");
+    const char *reason = TEXT(port, "tcx_output_reason");
+
+    ds_put_format(ds, " xdp-mode=%s%s xdp-hook=%s queues=%"PRIuSIZE
+                  " redirect-target=%s", TEXT(port, "mode"),
+                  dpif_xdp_report_get_bool(port, "open") ? "" : ", closed",
+                  TEXT(port, "hook"), elements(port, "queues").n,
+                  dpif_xdp_report_get_bool(port, "redirect_target")
+                  ? "yes" : "no");
+    if (obj) {
+        ds_put_format(ds, " xdp-obj=%s", obj);
+    }
+    if (tcx_output) {
+        ds_put_format(ds, " tcx-output=%s%s%s%s", tcx_output,
+                      reason ? " (" : "", reason ? reason : "",
+                      reason ? ")" : "");
+    }
+}
+
+static void
+text_queue(const struct json *queue, struct ds *ds)
+{
+    ds_put_format(ds, "    queue %"PRIu64": received:%"PRIu64,
+                  INT(queue, "queue"), INT(queue, "received"));
+    if (dpif_xdp_report_get(queue, "sent")) {
+        ds_put_format(ds, " sent:%"PRIu64" send-drops:%"PRIu64
+                      " ring-full:%"PRIu64" no-frames:%"PRIu64
+                      " other-drops:%"PRIu64, INT(queue, "sent"),
+                      INT(queue, "send_drops"), INT(queue, "ring_full"),
+                      INT(queue, "no_frames"), INT(queue, "other_drops"));
+    }
+    ds_put_char(ds, '\n');
+}
+
+static void
+text_port(const struct json *port, struct ds *ds)
+{
+    const struct json *engine = dpif_xdp_report_get(port, "engine");
+    struct json_array queues = elements(port, "queues");
+
+    ds_put_format(ds, "  port %"PRIu64": %s (%s)", INT(port, "port"),
+                  TEXT(port, "name"), TEXT(port, "type"));
+    if (dpif_xdp_report_get_bool(port, "device")) {
+        text_device(port, ds);
+    }
+    ds_put_char(ds, '\n');
+    if (engine) {
+        ds_put_format(ds, "    engine: sent:%"PRIu64" send-drops:%"PRIu64
+                      " through:%s\n", INT(engine, "sent"),
+                      INT(engine, "send_drops"), TEXT(engine, "through"));
+    }
+    for (size_t i = 0; i < queues.n; i++) {
+        text_queue(queues.elems[i], ds);
+    }
+}
+
+void
+dpif_xdp_show_text(const struct json *report, struct ds *ds)
+{
+    const struct json *umem = dpif_xdp_report_get(report, "umem");
+    struct json_array ports = elements(report, "ports");
+
+    ds_put_format(ds, "%s@%s: %"PRIu64" flows\n", TEXT(report, "type"),
+                  TEXT(report, "name"), INT(report, "flows"));
+    if (umem) {
+        ds_put_format(ds, "  umem: %"PRIu64" frames of %"PRIu64" bytes, "
+                      "%"PRIu64" free\n", INT(umem, "frames"),
+                      INT(umem, "frame_bytes"), INT(umem, "free"));
+    }
+    text_programs(report, ds);
+    text_fast_path(report, ds);
+    text_threads(report, ds);
+    for (size_t i = 0; i < ports.n; i++) {
+        text_port(ports.elems[i], ds);
+    }
+}

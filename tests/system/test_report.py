@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents of "ovs-appctl xdp/...": JSON and text of the same facts, arguments, errors."""
+import json
+import re
+
+import pytest
+
+import lab
+import switch as switches
+
+HOOK = "xdp"
+COMMANDS = ("xdp/show", "xdp/stats", "xdp/dump-masks", "xdp/bond-show")
+
+
+def document(switch, command, *args):
+    """What 'command' says about the only datapath."""
+    reply = json.loads(switch.appctl(command, "--format=json", *args))
+    assert reply["version"] == re.search(r"OVS-XDP\) (\S+)", lab.run(switch.daemon, "--version"))[1]
+    found, = reply["datapaths"]
+    assert (found["type"], found["name"]) == ("xdp", "ovs-xdp")
+    return found
+
+
+def refused(switch, *args):
+    with pytest.raises(lab.Failed) as failed:
+        switch.appctl(*args)
+    return str(failed.value)
+
+
+def ping(network):
+    network.red.run("ping", "-c", "3", "-i", "0.01", "10.0.0.2")
+
+
+def test_documents(network):
+    """What is in the documents is what text says, and what is true."""
+    switch = network.switch
+    ping(network)
+    for command in COMMANDS:
+        assert switch.appctl(command, "-f", "json", "--pretty").count("\n") > 2
+        assert switch.appctl(command, "--format", "text", "ovs-xdp").count("\n") == switch.appctl(command).count("\n")
+
+    shown, text = document(switch, "xdp/show"), switch.appctl("xdp/show")
+    assert [port["name"] for port in shown["ports"]] == re.findall(r"^  port \d+: (\S+) ", text, re.MULTILINE)
+    red, = (port for port in shown["ports"] if port["name"] == "to-red")
+    assert (red["hook"], red["mode"], red["open"], red["redirect_target"]) == ("xdp", "native", True, True)
+    assert red["ifindex"] == int(lab.run("cat", "/sys/class/net/to-red/ifindex"))
+    assert red["queues"][0]["received"] > 0
+    assert f"{shown['fast_path']['flows']} of {shown['fast_path']['max_flows']} flows" in text
+    assert f"program: {shown['programs'][0]['name']} id {shown['programs'][0]['id']}" in text
+    assert "IPv6 and its transport headers" in shown["programs"][0]["parses"]
+    assert {reason["reason"] for reason in shown["fast_path"]["flows_by_reason"]} >= {"ok", "action", "port", "full"}
+    assert sum(reason["flows"] for reason in shown["fast_path"]["flows_by_reason"]) >= 1
+    assert all(thread["cpu_ms"] >= 0 for thread in shown["threads"]) and shown["threads"]
+
+
+def test_stats_of_a_port(network):
+    """The counters of one port, whole, without zeros, and all ports together."""
+    switch = network.switch
+    ping(network)
+    every, one = document(switch, "xdp/stats"), document(switch, "xdp/stats", "ovs-xdp", "to-red")
+    assert {"to-red", "to-green", "to-blue"} <= {port["name"] for port in every["ports"]}
+    port, = one["ports"]
+    assert port["name"] == "to-red" and port["hook"] == "xdp"
+    assert port["rx_packets"] >= sum(port["frames"].values()) >= 4
+    number = str(port["port"])
+    assert [found["name"] for found in document(switch, "xdp/stats", number)["ports"]] == ["to-red"]
+
+    nonzero, = document(switch, "xdp/stats", "--nonzero", "to-red")["ports"]
+    assert nonzero["frames"] == {key: value for key, value in nonzero["frames"].items() if value}
+    assert "forwarded" in nonzero["frames"] and "no_socket" in port["frames"] and "no_socket" not in nonzero["frames"]
+    assert not re.search(r": 0$", switch.appctl("xdp/stats", "--nonzero"), re.MULTILINE)
+    assert re.search(r": 0$", switch.appctl("xdp/stats"), re.MULTILINE)
+
+    for _ in range(10):                 # Packets may come between the two.
+        every, summed = document(switch, "xdp/stats"), document(switch, "xdp/stats", "--sum")
+        added = {name: sum(port.get("frames", {}).get(name, 0) for port in every["ports"]) for name in summed["sum"]["frames"]}
+        if added == summed["sum"]["frames"]:
+            break
+    assert added == summed["sum"]["frames"] and "ports" not in summed
+    assert summed["sum"]["ports"] == len(every["ports"])
+    assert f"  all {len(every['ports'])} ports:\n" in switch.appctl("xdp/stats", "--sum")
+
+
+def test_ports_by_number(network):
+    """Ports come in the order of their numbers, not of a hash."""
+    for number in range(40):
+        lab.run("ip", "link", "add", f"p{number}", "type", "veth", "peer", "name", f"q{number}")
+    network.switch.vsctl(*(word for number in range(40) for word in ("--", "add-port", "br0", f"p{number}")))
+    for command in "xdp/show", "xdp/stats":
+        numbers = [port["port"] for port in document(network.switch, command)["ports"]]
+        assert len(numbers) >= 44 and numbers == sorted(numbers)
+        assert [int(n) for n in re.findall(r"^  port (\d+): ", network.switch.appctl(command), re.MULTILINE)] == numbers
+
+
+def test_wrong_arguments(network):
+    """What was given, what is allowed."""
+    switch = network.switch
+    assert 'format "xml": expected text or json' in refused(switch, "xdp/show", "-f", "xml")
+    assert 'format "": expected text or json' in refused(switch, "xdp/show", "--format")
+    assert 'xdp/show has no option "--sum"' in refused(switch, "xdp/show", "--sum")
+    assert 'write "--" before a name' in refused(switch, "xdp/stats", "-x")
+    assert '"gone" is neither a datapath of type xdp nor a port of one' in refused(switch, "xdp/stats", "gone")
+    assert 'there is no datapath "gone" of type xdp' in refused(switch, "xdp/stats", "gone", "to-red")
+    assert 'there is no datapath "to-red"' in refused(switch, "xdp/dump-masks", "to-red")
+    assert 'datapath xdp@ovs-xdp has no port "gone"' in refused(switch, "xdp/show", "xdp@ovs-xdp", "gone")
+    assert '"three" is too much' in refused(switch, "xdp/show", "one", "two", "three")
+    assert '"-x" is neither' in refused(switch, "xdp/show", "--", "-x")
+    assert "xdp@ovs-xdp" in switch.appctl("xdp/show", "xdp@ovs-xdp") == switch.appctl("xdp/show", "ovs-xdp")
+
+
+NAMES = ("-q", 'a"b', "a\\b", "a'b", "ünïcode", "a*b|c", "{x}", "a,b=c", "$(id)", "\N{SNOWMAN}")
+
+
+def test_names(world, switch):
+    """An interface may be called almost anything: documents stay documents."""
+    switch.add_bridge("br0")
+    for number, name in enumerate(NAMES):
+        lab.run("ip", "link", "add", f"in{number}", "type", "veth", "peer", "name", f"out{number}")
+        lab.run("ip", "link", "set", "dev", f"in{number}", "name", name)
+        switch.vsctl("--", "add-port", "br0", name)
+    names = {port["name"] for port in document(switch, "xdp/show")["ports"]}
+    assert set(NAMES) <= names
+    for name in NAMES:
+        port, = document(switch, "xdp/stats", "--", name)["ports"]
+        assert port["name"] == name
+
+
+def test_empty():
+    """Without a datapath there is an empty document, and no text."""
+    with switches.Switch() as switch:
+        for command in COMMANDS:
+            assert json.loads(switch.appctl(command, "-f", "json"))["datapaths"] == []
+            assert not switch.appctl(command).strip()
