@@ -77,8 +77,20 @@ bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
 void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
                                     const char *error);
 
-/* The sentence on what is wrong with 'netdev', of any class, or NULL.  The
- * caller frees it. */
+/* What users should know of a device that works, each by whoever sees it. */
+enum dpif_xdp_warning {
+    DPIF_XDP_WARNING_OPTIONS,           /* Keys that are not known. */
+    DPIF_XDP_WARNING_POLICING,          /* ingress_policing_rate. */
+    DPIF_XDP_N_WARNINGS
+};
+
+/* Says 'text' in status:xdp-warning and, if it is new there, in the log.  NULL:
+ * not any more.  Any thread, without the locks of 'netdev'. */
+void dpif_xdp_netdev_set_warning(struct netdev *, enum dpif_xdp_warning,
+                                 const char *text);
+
+/* What is wrong with 'netdev', of any class, and with its options; or NULL.
+ * The caller frees it. */
 char *dpif_xdp_netdev_get_error(const struct netdev *);
 
 /* From now on the datapath hears when devices change for those who send to them

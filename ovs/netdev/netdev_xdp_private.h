@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What netdev_xdp.c and netdev_xdp_link.c share. */
+/* What the netdev_xdp*.c share. */
 #ifndef DPIF_XDP_NETDEV_PRIVATE_H
 #define DPIF_XDP_NETDEV_PRIVATE_H 1
 
@@ -21,9 +21,10 @@ struct netdev_xdp {
     char *mode_in_use;
     char *hook_in_use;
     char *obj_in_use;
-    char *error;
+    char *error;                        /* Why the port does not work as asked. */
+    char *option_error;                 /* Values that are not allowed. */
+    char *warnings[DPIF_XDP_N_WARNINGS];
     bool promiscuous;                   /* Made so by us. */
-    bool policed;                       /* Has an ingress_policing_rate. */
     bool others;                        /* Users are warned of programs. */
     bool polled;                        /* Counted in 'n_polled'. */
 
@@ -45,10 +46,19 @@ netdev_xdp_cast(const struct netdev *netdev)
     return CONTAINER_OF(netdev, struct netdev_xdp, up.up);
 }
 
-/* Counts 'netdev' among those whose link is polled, or not.  With its mutex, or when nobody else has it. */
+/* Counts 'netdev' among those whose link is polled, or not.  With its mutex, or
+ * when nobody else has it. */
 void netdev_xdp_set_polled(struct netdev_xdp *netdev, bool polled);
 
+/* Replaces '*text' by a copy of 'new', which may be NULL.  Returns whether that
+ * is a change. */
+bool netdev_xdp_replace_text(char **text, const char *new);
+
 /* As the members of struct netdev_class. */
+int netdev_xdp_set_config(struct netdev *, const struct smap *args,
+                          char **errp);
+int netdev_xdp_get_config(const struct netdev *, struct smap *args);
+int netdev_xdp_get_status(const struct netdev *, struct smap *status);
 int netdev_xdp_set_miimon_interval(struct netdev *, long long int interval);
 void netdev_xdp_wait(const struct netdev_class *);
 

@@ -200,17 +200,6 @@ def test_mode_that_the_device_has_not(network):
     lab.wait_until(lambda: not network.switch.error("to-extra"), "no more error")
 
 
-@pytest.mark.parametrize("option", ("xdp-mode=fast", "xdp-mode=", "xdp-hook=tc", "xdp-mode=Native"))
-def test_unknown_option_value(network, option):
-    network.switch.expected += ["to-extra", "xdp-"]
-    network.plug("extra")
-    network.switch.vsctl("add-port", "br0", "to-extra", "--", "set", "interface", "to-extra",
-                         f"options:{option.replace('=', '=' + chr(34)) + chr(34)}", check=False)
-    error = lab.wait_until(lambda: network.switch.error("to-extra"), "an error")
-    assert "expected" in error or "unsupported" in error
-    assert traffic.ping(network.red, "10.0.0.2") == 3
-
-
 def test_foreign_xdp_program(network):
     """Somebody else's program stays where it is, and the port says why it does not work."""
     network.switch.expected += ["to-extra"]

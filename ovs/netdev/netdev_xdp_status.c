@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users are told about a device: the Interface's "error" and "status". */
+#include <config.h>
+
+#include "ovs/netdev/netdev_xdp_private.h"
+
+#include <string.h>
+
+#include "core/programs/tcx.h"
+#include "netdev-provider.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/vlog.h"
+#include "smap.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(netdev_xdp_status);
+
+#define OBJ_WARNING                                                         \
+    "xdp-obj has no effect on a port with xdp-hook=tcx, whose packets do not " \
+    "meet XDP"
+
+#define OTHERS_WARNING                                                      \
+    "programs of others stand before the switch at tcx of the device: only "  \
+    "packets for which they all return TCX_NEXT reach it"
+
+bool
+netdev_xdp_replace_text(char **text, const char *new)
+{
+    if (nullable_string_is_equal(*text, new)) {
+        return false;
+    }
+    free(*text);
+    *text = nullable_xstrdup(new);
+    return true;
+}
+
+bool
+dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
+                           const char *hook, const char *obj,
+                           const char *error)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = netdev_xdp_replace_text(&netdev->mode_in_use, mode);
+    changed |= netdev_xdp_replace_text(&netdev->hook_in_use, hook);
+    changed |= netdev_xdp_replace_text(&netdev->obj_in_use, obj);
+    changed |= netdev_xdp_replace_text(&netdev->error, error);
+    ovs_mutex_unlock(&netdev->mutex);
+
+    if (changed) {
+        netdev_change_seq_changed(netdev_);
+    }
+    return changed;
+}
+
+void
+dpif_xdp_netdev_set_obj_status(struct netdev *netdev_, const char *obj,
+                               const char *error)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = netdev_xdp_replace_text(&netdev->obj_in_use, obj);
+    changed |= netdev_xdp_replace_text(&netdev->error, error);
+    ovs_mutex_unlock(&netdev->mutex);
+
+    if (changed) {
+        netdev_change_seq_changed(netdev_);
+    }
+}
+
+/* Appends 'text', if it is not NULL, to the sentences in 'ds'. */
+static void
+add_sentence(struct ds *ds, const char *text)
+{
+    if (text) {
+        ds_put_format(ds, "%s%s", ds->length ? "; " : "", text);
+    }
+}
+
+static char *
+all_errors(const struct netdev_xdp *netdev)
+    OVS_REQUIRES(netdev->mutex)
+{
+    struct ds ds = DS_EMPTY_INITIALIZER;
+
+    add_sentence(&ds, netdev->error);
+    add_sentence(&ds, netdev->option_error);
+    return ds.length ? ds_steal_cstr(&ds) : NULL;
+}
+
+char *
+dpif_xdp_netdev_get_error(const struct netdev *netdev_)
+{
+    char *error = NULL;
+
+    if (dpif_xdp_netdev_is(netdev_)) {
+        struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+
+        ovs_mutex_lock(&netdev->mutex);
+        error = all_errors(netdev);
+        ovs_mutex_unlock(&netdev->mutex);
+    }
+    return error;
+}
+
+void
+dpif_xdp_netdev_set_warning(struct netdev *netdev_,
+                            enum dpif_xdp_warning warning, const char *text)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = netdev_xdp_replace_text(&netdev->warnings[warning], text);
+    ovs_mutex_unlock(&netdev->mutex);
+
+    if (changed) {
+        if (text) {
+            VLOG_WARN("%s: %s", netdev_get_name(netdev_), text);
+        }
+        netdev_change_seq_changed(netdev_);
+    }
+}
+
+/* Whether programs of others see packets at tcx before ours. */
+static bool
+others_first(const struct netdev_xdp *netdev)
+    OVS_REQUIRES(netdev->mutex)
+{
+    return (netdev->progs
+            && !nullable_string_is_equal(netdev->hook_in_use, "xdp")
+            && oxdp_tcx_others_first(netdev->ifindex));
+}
+
+/* They come and go without a word. */
+void
+dpif_xdp_netdev_follow_others(struct netdev *netdev_)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    bool changed;
+
+    ovs_mutex_lock(&netdev->mutex);
+    changed = netdev->others != others_first(netdev);
+    ovs_mutex_unlock(&netdev->mutex);
+    if (changed) {
+        netdev_change_seq_changed(netdev_);
+    }
+}
+
+static void
+add_warnings(struct netdev_xdp *netdev, struct smap *status)
+    OVS_REQUIRES(netdev->mutex)
+{
+    bool on_tcx = nullable_string_is_equal(netdev->hook_in_use, "tcx");
+    struct ds ds = DS_EMPTY_INITIALIZER;
+
+    for (size_t i = 0; i < DPIF_XDP_N_WARNINGS; i++) {
+        add_sentence(&ds, netdev->warnings[i]);
+    }
+    if (on_tcx && netdev->config.has_obj) {
+        add_sentence(&ds, OBJ_WARNING);
+    }
+    netdev->others = others_first(netdev);
+    if (netdev->others) {
+        add_sentence(&ds, OTHERS_WARNING);
+    }
+    if (ds.length) {
+        smap_add(status, "xdp-warning", ds_cstr(&ds));
+    }
+    ds_destroy(&ds);
+}
+
+int
+netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    int error = netdev_linux_class.get_status(netdev_, status);
+    char *errors;
+
+    ovs_mutex_lock(&netdev->mutex);
+    if (netdev->mode_in_use) {
+        smap_add(status, "xdp-mode", netdev->mode_in_use);
+        smap_add(status, "xdp-hook", netdev->hook_in_use);
+    }
+    if (netdev->obj_in_use) {
+        smap_add(status, "xdp-obj", netdev->obj_in_use);
+    }
+    errors = all_errors(netdev);
+    if (errors) {
+        smap_add_nocopy(status, xstrdup("xdp-error"), errors);
+    }
+    add_warnings(netdev, status);
+    ovs_mutex_unlock(&netdev->mutex);
+    return smap_is_empty(status) ? error : 0;
+}
+
