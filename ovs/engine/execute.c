@@ -3,7 +3,7 @@
  * needs the datapath comes back here through its callback. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/engine/engine_private.h"
 
 #include <errno.h>
 
@@ -25,7 +25,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_execute);
 
 static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(5, 5);
 
-/* How often the packets now handled by this thread have been recirculated. */
+/* How often the packets now handled by this thread have been recirculated: of
+ * the thread, because ofproto may execute actions inside of an upcall. */
 DEFINE_STATIC_PER_THREAD_DATA(uint32_t, recirc_depth, 0)
 
 struct execute_aux {
@@ -33,13 +34,6 @@ struct execute_aux {
     const struct miniflow *key;         /* Of the packets, as they came. */
 };
 
-/* A flow in compressed form. */
-struct flow_key {
-    struct miniflow mf;
-    uint64_t buf[FLOW_U64S];
-};
-
-static void flow_key_init(struct flow_key *, const struct flow *);
 static void execute_action(void *aux, struct dp_packet_batch *,
                            const struct nlattr *, bool should_steal);
 static void execute_lb_output(struct dpif_xdp_ctx *, struct dp_packet_batch *,
@@ -64,9 +58,6 @@ dpif_xdp_recirc_depth(void)
     return *recirc_depth_get();
 }
 
-/* Executes 'actions' on 'batch'.  'key' is the flow of the packets as they
- * came, 'growth' what dpif_xdp_actions_growth() says of 'actions'.  Frees the
- * packets if 'should_steal', else leaves them, changed, in 'batch'. */
 void
 dpif_xdp_execute_actions(struct dpif_xdp_ctx *ctx,
                          struct dp_packet_batch *batch, bool should_steal,
@@ -81,171 +72,6 @@ dpif_xdp_execute_actions(struct dpif_xdp_ctx *ctx,
     }
     odp_execute_actions(&aux, batch, should_steal, actions, actions_len,
                         execute_action);
-}
-
-/* Calls 'cb' for each of 'actions' and the actions nested in them. */
-static void
-for_each_action(const struct nlattr *actions, size_t actions_len,
-                void (*cb)(const struct nlattr *, void *aux), void *aux)
-{
-    static const uint16_t branches[] = {
-        OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_GREATER,
-        OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_LESS_EQUAL,
-    };
-    const struct nlattr *a, *nested;
-    unsigned int left;
-
-    NL_ATTR_FOR_EACH_UNSAFE (a, left, actions, actions_len) {
-        cb(a, aux);
-        switch (nl_attr_type(a)) {
-        case OVS_ACTION_ATTR_CLONE:
-            for_each_action(nl_attr_get(a), nl_attr_get_size(a), cb, aux);
-            break;
-
-        case OVS_ACTION_ATTR_SAMPLE:
-            nested = nl_attr_find_nested(a, OVS_SAMPLE_ATTR_ACTIONS);
-            if (nested) {
-                for_each_action(nl_attr_get(nested), nl_attr_get_size(nested),
-                                cb, aux);
-            }
-            break;
-
-        case OVS_ACTION_ATTR_CHECK_PKT_LEN:
-            for (size_t i = 0; i < ARRAY_SIZE(branches); i++) {
-                nested = nl_attr_find_nested(a, branches[i]);
-                if (nested) {
-                    for_each_action(nl_attr_get(nested),
-                                    nl_attr_get_size(nested), cb, aux);
-                }
-            }
-            break;
-
-        default:
-            break;
-        }
-    }
-}
-
-static void
-add_growth(const struct nlattr *a, void *growth_)
-{
-    uint32_t *growth = growth_;
-
-    switch (nl_attr_type(a)) {
-    case OVS_ACTION_ATTR_PUSH_VLAN:
-        *growth += VLAN_HEADER_LEN;
-        break;
-    case OVS_ACTION_ATTR_PUSH_MPLS:
-    case OVS_ACTION_ATTR_ADD_MPLS:
-        *growth += MPLS_HLEN;
-        break;
-    case OVS_ACTION_ATTR_PUSH_ETH:
-        *growth += ETH_HEADER_LEN;
-        break;
-    case OVS_ACTION_ATTR_PUSH_NSH:
-        *growth += NSH_HDR_MAX_LEN;
-        break;
-    case OVS_ACTION_ATTR_TUNNEL_PUSH: {
-        const struct ovs_action_push_tnl *data = nl_attr_get(a);
-
-        *growth += data->header_len;
-        break;
-    }
-    default:
-        break;
-    }
-}
-
-/* Returns an upper bound of the bytes that 'actions' put in front of a packet
- * before it leaves or is recirculated. */
-uint32_t
-dpif_xdp_actions_growth(const struct nlattr *actions, size_t actions_len)
-{
-    uint32_t growth = 0;
-
-    for_each_action(actions, actions_len, add_growth, &growth);
-    return growth;
-}
-
-static void
-find_hash(const struct nlattr *a, void *uses_hash)
-{
-    switch (nl_attr_type(a)) {
-    case OVS_ACTION_ATTR_HASH:
-    case OVS_ACTION_ATTR_LB_OUTPUT:
-    case OVS_ACTION_ATTR_RECIRC:
-    case OVS_ACTION_ATTR_TUNNEL_PUSH:
-        *(bool *) uses_hash = true;
-        break;
-    default:
-        break;
-    }
-}
-
-/* Whether 'actions' depend on the hash that the engine gives a packet when it
- * extracts its key. */
-bool
-dpif_xdp_actions_use_hash(const struct nlattr *actions, size_t actions_len)
-{
-    bool uses_hash = false;
-
-    for_each_action(actions, actions_len, find_hash, &uses_hash);
-    return uses_hash;
-}
-
-/* The 'execute' operation: see lib/dpif.h.  Any thread may call it, also from
- * inside an upcall. */
-int
-dpif_xdp_execute(struct dpif *dpif, struct dpif_execute *execute)
-{
-    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
-    size_t size = dp_packet_size(execute->packet);
-    struct dp_packet_batch batch;
-    struct dpif_xdp_ctx ctx;
-    struct flow_key key;
-
-    if (size < ETH_HEADER_LEN || size > UINT16_MAX
-        || dpif_xdp_validate_actions(execute->actions,
-                                     execute->actions_len)) {
-        return EINVAL;
-    }
-    if (execute->probe) {
-        /* Executing would send a packet that nobody meant to send. */
-        return 0;
-    }
-
-    /* The packet may never have been in the datapath, but actions rely on its
-     * hash. */
-    if (!dp_packet_rss_valid(execute->packet)) {
-        dp_packet_set_rss_hash(execute->packet,
-                               flow_hash_5tuple(execute->flow, 0));
-    }
-
-    flow_key_init(&key, execute->flow);
-
-    /* Packets from a controller, and of LACP, CFM or BFD, are few, and people
-     * want to see them with tcpdump, to which AF_XDP does not show them. */
-    dpif_xdp_ctx_init(&ctx, dp, NULL);
-    ctx.via_stack = true;
-    dp_packet_batch_init_packet(&batch, dp_packet_clone(execute->packet));
-    dpif_xdp_execute_actions(&ctx, &batch, false, &key.mf, execute->actions,
-                             execute->actions_len, 0);
-    dpif_xdp_output_flush(&ctx);
-
-    /* The caller may want what the actions made of the packet.  It may be
-     * gone, or have become several fragments, which nobody could use. */
-    if (dp_packet_batch_size(&batch) == 1) {
-        dp_packet_swap(execute->packet, batch.packets[0]);
-    }
-    dp_packet_delete_batch(&batch, true);
-    return 0;
-}
-
-static void
-flow_key_init(struct flow_key *key, const struct flow *flow)
-{
-    miniflow_map_init(&key->mf, flow);
-    miniflow_init(&key->mf, flow);
 }
 
 static void
@@ -401,7 +227,7 @@ recirculate(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
     uint32_t *depth = recirc_depth_get();
 
     (*depth)++;
-    dpif_xdp_input(ctx, batch, NULL);
+    ctx->recirculate(ctx, batch);
     (*depth)--;
 }
 
@@ -513,9 +339,9 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
                                 DPIF_UC_ACTION, userdata, &actions, NULL);
         if (!error || error == ENOSPC) {
             struct dp_packet_batch one;
-            struct flow_key key;
+            struct dpif_xdp_flow_key key;
 
-            flow_key_init(&key, &flow);
+            dpif_xdp_flow_key_init(&key, &flow);
             dp_packet_batch_init_packet(&one, packet);
             dpif_xdp_execute_actions(ctx, &one, should_steal, &key.mf,
                                      actions.data, actions.size,

@@ -2,20 +2,15 @@
 /* From packets to flows: look up, ask ofproto about the rest, execute. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/engine/engine_private.h"
 
 #include <errno.h>
 
 #include "dpif.h"
 #include "flow.h"
 #include "odp-util.h"
-#include "openvswitch/ofp-print.h"
 #include "openvswitch/match.h"
-#include "openvswitch/vlog.h"
-
-VLOG_DEFINE_THIS_MODULE(dpif_xdp_input);
-
-static struct vlog_rate_limit upcall_rl = VLOG_RATE_LIMIT_INIT(600, 600);
+#include "ovs/flows/flows.h"
 
 /* The packets of a burst that match one flow. */
 struct flow_batch {
@@ -50,9 +45,6 @@ static void handle_miss(struct dpif_xdp_ctx *, struct dp_packet *,
                         const struct dpif_xdp_key *, struct ofpbuf *actions,
                         struct ofpbuf *put_actions);
 
-/* Handles a burst of packets, whose metadata is set.  Consumes 'batch'.
- * 'matched', unless it is NULL, has the flow of each packet that a program
- * has found already, else NULL. */
 void
 dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
                struct dpif_xdp_flow *matched[])
@@ -96,7 +88,7 @@ find_flows(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         key_ptrs[i] = &keys[i];
         dpif_xdp_key_from_packet(packet, &keys[i], depth);
     }
-    if (OVS_UNLIKELY(!dpif_xdp_cls_lookup_batch(&ctx->dp->cls, ctx->cache,
+    if (OVS_UNLIKELY(!dpif_xdp_cls_lookup_batch(&ctx->dp->flows.cls, ctx->cache,
                                                 key_ptrs, n, rules,
                                                 ctx->cls_stats))) {
         handle_misses(ctx, batch, key_ptrs, rules, flows);
@@ -109,33 +101,6 @@ find_flows(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         add_to_flow(flows, dpif_xdp_flow_from_rule(rules[i]), packet,
                     miniflow_get_tcp_flags(&keys[i].mf));
     }
-}
-
-/* Calls the function that ofproto registered; the arguments are those of
- * upcall_callback in lib/dpif.h.  The caller holds 'dp->upcall_rwlock'.
- * Returns 0, ENOSPC (execute, but do not install) or another errno. */
-int
-dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
-                struct flow *flow, struct flow_wildcards *wc, ovs_u128 *ufid,
-                enum dpif_upcall_type type, const struct nlattr *userdata,
-                struct ofpbuf *actions, struct ofpbuf *put_actions)
-{
-    if (OVS_UNLIKELY(!dp->upcall_cb)) {
-        return ENODEV;
-    }
-
-    if (OVS_UNLIKELY(!VLOG_DROP_DBG(&upcall_rl))) {
-        struct ds ds = DS_EMPTY_INITIALIZER;
-        char *text = ofp_dp_packet_to_string(packet);
-
-        flow_format(&ds, flow, NULL);
-        VLOG_DBG("%s: %s upcall:\n%s\n%s", dp->name,
-                 dpif_upcall_type_to_string(type), ds_cstr(&ds), text);
-        free(text);
-        ds_destroy(&ds);
-    }
-    return dp->upcall_cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
-                         actions, wc, put_actions, dp->upcall_aux);
 }
 
 /* Removes from 'batch' what is too short to be an Ethernet frame. */
@@ -230,7 +195,7 @@ take_alike(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     size_t n_left = 0;
 
     dpif_xdp_key_from_packet(first, &key, dpif_xdp_recirc_depth());
-    if (!dpif_xdp_cls_lookup_batch(&ctx->dp->cls, ctx->cache,
+    if (!dpif_xdp_cls_lookup_batch(&ctx->dp->flows.cls, ctx->cache,
                                    &(struct dpif_xdp_key *) { &key }, 1,
                                    &rule, ctx->cls_stats)
         || !dpif_xdp_rule_is_simple(rule)) {
@@ -314,7 +279,7 @@ handle_misses(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         if (!rules[i]) {
             /* A packet before it may have brought the flow. */
-            rules[i] = dpif_xdp_cls_lookup(&dp->cls, keys[i]);
+            rules[i] = dpif_xdp_cls_lookup(&dp->flows.cls, keys[i]);
         }
         if (rules[i]) {
             add_to_flow(flows, dpif_xdp_flow_from_rule(rules[i]), packet,
@@ -374,8 +339,8 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
 
         dpif_xdp_wc_finish(&match.wc);
         ovs_mutex_lock(&dp->flow_mutex);
-        if (!dpif_xdp_cls_lookup(&dp->cls, key)) {
-            dpif_xdp_flow_install(dp, dpif_xdp_cls_subtable(&dp->cls,
+        if (!dpif_xdp_cls_lookup(&dp->flows.cls, key)) {
+            dpif_xdp_flow_install(dp, dpif_xdp_cls_subtable(&dp->flows.cls,
                                                             &match.wc),
                                   &match.flow, &key->mf, &ufid, install->data,
                                   install->size, false);

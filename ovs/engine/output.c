@@ -3,7 +3,7 @@
  * them is done, then leave together. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/engine/engine_private.h"
 
 #include "netdev-provider.h"
 #include "timeval.h"
@@ -15,26 +15,6 @@ static bool try_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
 static struct dpif_xdp_out *find_out(struct dpif_xdp_ctx *,
                                      struct dpif_xdp_port *, size_t n);
 
-/* Prepares 'ctx' for one burst of 'dp', in 'thread' or, if 'thread' is NULL,
- * in some other thread. */
-void
-dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
-                  struct dpif_xdp_thread *thread)
-{
-    ctx->dp = dp;
-    ctx->cache = thread ? dpif_xdp_thread_cache(thread) : NULL;
-    ctx->cls_stats = thread ? dpif_xdp_thread_stats(thread) : &dp->cls_stats;
-    ctx->expect_simple = (thread ? dpif_xdp_thread_expect_simple(thread)
-                          : NULL);
-    ctx->now = time_usec();
-    ctx->tx_queue = ovsthread_id_self();
-    ctx->via_stack = false;
-    ctx->n_out = 0;
-}
-
-/* Queues the packets of 'batch' for 'port_no'; a copy of them unless
- * 'should_steal'.  Returns false if there is no such port to send to (the
- * packets are dropped then, and freed if 'should_steal'). */
 bool
 dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
                 bool should_steal, odp_port_t port_no)
@@ -70,7 +50,6 @@ dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     return true;
 }
 
-/* Sends everything that waits in 'ctx'. */
 void
 dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx)
 {
@@ -107,36 +86,6 @@ find_out(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
     out->port = port;
     dp_packet_batch_init(&out->batch);
     return out;
-}
-
-/* Sends 'batch' through 'sock'.  Consumes it.  If 'more' is to follow,
- * transmission need not start yet. */
-void
-dpif_xdp_send_sock(struct dpif_xdp_ctx *ctx, struct oxdp_sock *sock,
-                   struct dp_packet_batch *batch, bool more)
-{
-    struct oxdp_desc descs[NETDEV_MAX_BURST];
-    struct dp_packet *packet;
-    uint32_t n = 0;
-
-    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        bool too_long;
-
-        if (OVS_LIKELY(dpif_xdp_packet_to_desc(ctx->dp->packets, packet,
-                                               &descs[n], &too_long))) {
-            n++;
-        } else {
-            dpif_xdp_count_drops(ctx->dp,
-                                 too_long ? DPIF_XDP_DROP_TOO_LONG
-                                 : DPIF_XDP_DROP_NO_FRAME, 1);
-            dp_packet_delete(packet);
-        }
-    }
-    if (more) {
-        oxdp_sock_tx_queue(sock, descs, n);
-    } else {
-        oxdp_sock_tx(sock, descs, n);
-    }
 }
 
 static void

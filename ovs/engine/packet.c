@@ -11,6 +11,7 @@
 #include "dp-packet.h"
 #include "util.h"
 #include "netdev-afxdp-pool.h"
+#include "ovs/engine/engine_private.h"
 
 struct dpif_xdp_packets {
     struct oxdp_umem *umem;
@@ -184,5 +185,33 @@ dpif_xdp_packets_reclaim(struct dpif_xdp_packets *packets)
             break;
         }
         oxdp_umem_put(packets->umem, addrs, n);
+    }
+}
+
+void
+dpif_xdp_send_sock(struct dpif_xdp_ctx *ctx, struct oxdp_sock *sock,
+                   struct dp_packet_batch *batch, bool more)
+{
+    struct oxdp_desc descs[NETDEV_MAX_BURST];
+    struct dp_packet *packet;
+    uint32_t n = 0;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        bool too_long;
+
+        if (OVS_LIKELY(dpif_xdp_packet_to_desc(ctx->dp->packets, packet,
+                                               &descs[n], &too_long))) {
+            n++;
+        } else {
+            dpif_xdp_count_drops(ctx->dp,
+                                 too_long ? DPIF_XDP_DROP_TOO_LONG
+                                 : DPIF_XDP_DROP_NO_FRAME, 1);
+            dp_packet_delete(packet);
+        }
+    }
+    if (more) {
+        oxdp_sock_tx_queue(sock, descs, n);
+    } else {
+        oxdp_sock_tx(sock, descs, n);
     }
 }

@@ -14,7 +14,7 @@
  * us of CPU time with AF_XDP, 1.29 with the packet socket. */
 #include <config.h>
 
-#include "ovs/ports/ports.h"
+#include "ovs/engine/engine_private.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -26,6 +26,7 @@
 #include "openvswitch/vlog.h"
 #include "timeval.h"
 #include "util.h"
+#include "core/xsk/sock.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_send);
 
@@ -82,9 +83,6 @@ dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
     return 0;
 }
 
-/* Sends 'batch' to 'port', which is open and at tcx, and consumes it.  Returns
- * false if only an AF_XDP socket will take what is left in it: then
- * dpif_xdp_sender_open_sock() is to be called before the next try. */
 bool
 dpif_xdp_sender_send(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
                      struct dp_packet_batch *batch, bool more)
@@ -225,7 +223,6 @@ dpif_xdp_sender_open_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     ovs_mutex_unlock(&dp->sender_mutex);
 }
 
-/* Gives 'port' an AF_XDP socket if it became busy, and takes it away again. */
 void
 dpif_xdp_sender_run(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -308,7 +305,6 @@ dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     ovs_rwlock_unlock(&port->tx_rwlock);
 }
 
-/* Whether 'port' has not lost an AF_XDP socket together with its device. */
 bool
 dpif_xdp_sender_is_alive(struct dpif_xdp_port *port)
 {
@@ -320,8 +316,6 @@ dpif_xdp_sender_is_alive(struct dpif_xdp_port *port)
     return alive;
 }
 
-/* What the engine sent to 'port', and what did not leave.  Returns whether it
- * has an AF_XDP socket now. */
 bool
 dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
                           uint64_t *n_dropped)

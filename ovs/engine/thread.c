@@ -9,7 +9,7 @@
  * says "shorter", so that a quiet switch costs nothing. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/engine/engine_private.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -26,6 +26,10 @@
 #include "socket-util.h"
 #include "timeval.h"
 #include "util.h"
+#include "core/xsk/sock.h"
+#include "core/xsk/umem.h"
+#include "ovs/fastpath/fastpath.h"
+#include "netdev.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
 
@@ -74,22 +78,26 @@ static int rxq_receive(struct dpif_xdp_dp *, struct dpif_xdp_rxq *,
                        struct dp_packet_batch *, struct dpif_xdp_flow *[]);
 static void complete_transmissions(struct dpif_xdp_dp *);
 
-struct dpif_xdp_cache *
-dpif_xdp_thread_cache(struct dpif_xdp_thread *thread)
+/* The only way back from actions to lookup. */
+static void
+recirculate(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
 {
-    return thread->cache;
+    dpif_xdp_input(ctx, batch, NULL);
 }
 
-struct dpif_xdp_cls_stats *
-dpif_xdp_thread_stats(struct dpif_xdp_thread *thread)
+void
+dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
+                  struct dpif_xdp_thread *thread)
 {
-    return &thread->cls_stats;
-}
-
-bool *
-dpif_xdp_thread_expect_simple(struct dpif_xdp_thread *thread)
-{
-    return &thread->expect_simple;
+    ctx->dp = dp;
+    ctx->cache = thread ? thread->cache : NULL;
+    ctx->cls_stats = thread ? &thread->cls_stats : &dp->cls_stats;
+    ctx->expect_simple = thread ? &thread->expect_simple : NULL;
+    ctx->now = time_usec();
+    ctx->tx_queue = ovsthread_id_self();
+    ctx->via_stack = false;
+    ctx->recirculate = recirculate;
+    ctx->n_out = 0;
 }
 
 static void *
@@ -308,7 +316,6 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
     return dp_packet_batch_size(batch);
 }
 
-/* Handles what waits on 'port', whose queues no engine thread polls. */
 void
 dpif_xdp_poll_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -481,7 +488,6 @@ dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
     dp->threads = NULL;
 }
 
-/* Replaces the threads after a change of configuration. */
 void
 dpif_xdp_threads_configure(struct dpif_xdp_dp *dp)
 {
@@ -512,7 +518,6 @@ rxq_load(const struct dpif_xdp_rxq *rxq)
     return rxq->sock ? 16 : 1;
 }
 
-/* Gives each queue of 'port' to the thread with the least to do. */
 void
 dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -548,8 +553,6 @@ dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
 }
 
-/* Takes the queues of 'port' from their threads: none is in use when this
- * returns. */
 void
 dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
 {
@@ -575,7 +578,6 @@ dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
     }
 }
 
-/* Adds the lookup statistics of 'dp' to '*sum'.  Any thread. */
 void
 dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,
                            struct dpif_xdp_cls_stats *sum)

@@ -288,7 +288,7 @@ dpif_xdp_fastpath_release(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     if (dp->fastpath && has_entries(flow)) {
         flow->fp.released = true;
     } else {
-        dpif_xdp_flow_free(dp, flow);
+        dpif_xdp_flow_free(&dp->flows, flow);
     }
 }
 
@@ -365,22 +365,6 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
     }
     atomic_read_relaxed(&flow->deleted, &deleted);
     return deleted ? NULL : flow;
-}
-
-void
-dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
-{
-    struct dpif_xdp_fastpath *fp = dp->fastpath;
-
-    if (fp) {
-        oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
-        oxdp_table_rank_masks(fp->table);
-        oxdp_progs_tick(fp->progs);
-        dpif_xdp_fastpath_retry(dp);
-        stats_change_begin(fp);
-        oxdp_ticks_update(fp->ticks);
-        stats_change_end(fp);
-    }
 }
 
 /* Puts 'flow' as 'compiled' into the tables.  False: no room. */
@@ -476,6 +460,6 @@ reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
     flow->fp.tcp_flags |= final->tcp_flags;
     forget_entry(fp, flow, index);
     if (flow->fp.released && !has_entries(flow)) {
-        dpif_xdp_flow_free(fp->dp, flow);
+        dpif_xdp_flow_free(&fp->dp->flows, flow);
     }
 }

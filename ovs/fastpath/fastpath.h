@@ -30,22 +30,6 @@ struct dpif_xdp_fastpath *dpif_xdp_fastpath_create(struct dpif_xdp_dp *);
 /* Frees 'fp', which has no flows any more.  NULL is allowed. */
 void dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp);
 
-/* Part of each flow. */
-struct dpif_xdp_fastpath_flow {
-    uint32_t index;             /* In the tables, or DP_NO_FLOW. */
-    uint32_t old_index;         /* What 'index' replaced last, not reclaimed
-                                 * yet, or DP_NO_FLOW. */
-    uint64_t n_packets;         /* Counted by entries that are gone. */
-    uint64_t n_bytes;
-    uint64_t used;              /* Monotonic ms. */
-    uint16_t tcp_flags;
-    uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
-    bool counted;               /* In the numbers of flows by reason. */
-    bool released;              /* To be freed with its last entry. */
-    uint8_t hook;               /* Of its port: enum dpif_xdp_hook. */
-    bool on_tcx;                /* Compiled for the programs at tcx. */
-};
-
 /* Prepares a new flow. */
 void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
 

@@ -94,8 +94,4 @@ is_left_to_tcx(const struct dpif_xdp_flow *flow)
 enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
                                              odp_port_t);
 
-/* refresh.c: puts flows again that found no room, if there may be some
- * now; about once a second. */
-void dpif_xdp_fastpath_retry(struct dpif_xdp_dp *);
-
 #endif /* ovs/fastpath/fastpath_private.h */

@@ -5,7 +5,9 @@
 
 #include "ovs/fastpath/fastpath_private.h"
 
+#include "core/kernel/ticks.h"
 #include "core/programs/group.h"
+#include "core/programs/progs.h"
 #include "core/tables/table.h"
 #include "flow.h"
 
@@ -33,7 +35,7 @@ dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
     uint32_t position = 0;
 
     if (fp && (fp->n_reasons[REASON_PORT] || fp->n_left_to_tcx)) {
-        while ((flow = dpif_xdp_flow_next(dp, &position))) {
+        while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
             if ((flow->fp.counted && flow->fp.reason == REASON_PORT)
                 || is_left_to_tcx(flow)) {
                 put_again(dp, flow);
@@ -77,7 +79,7 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     if (!fp) {
         return;
     }
-    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+    while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         if (dpif_xdp_fastpath_runs(flow)
             && entry_outputs_to(fp, flow->fp.index, odp_to_u32(port_no))) {
             put_again(dp, flow);
@@ -94,7 +96,7 @@ put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
     uint32_t position = 0;
     enum dpif_xdp_hook hook = dpif_xdp_fastpath_hook_of(dp, port_no);
 
-    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+    while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         if (flow->fp.counted && (all || flow->fp.hook != hook)
             && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
                == odp_to_u32(port_no)) {
@@ -134,7 +136,8 @@ retry_full(struct dpif_xdp_dp *dp)
     oxdp_table_usage(fp->table, &usage);
     for (int i = 0; i < MAX_RETRIES
          && usage.flows + usage.unlinked < fp->n_indexes; i++) {
-        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(dp, &fp->round);
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(&dp->flows,
+                                                        &fp->round);
 
         if (!flow) {
             fp->round = 0;
@@ -161,8 +164,8 @@ retry_groups(struct dpif_xdp_dp *dp)
         return;
     }
     for (int i = 0; i < MAX_GROUP_RETRIES;) {
-        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(dp,
-                                                        &fp->groups_round);
+        struct dpif_xdp_flow *flow
+            = dpif_xdp_flow_next(&dp->flows, &fp->groups_round);
 
         if (!flow) {
             fp->groups_round = 0;
@@ -178,8 +181,18 @@ retry_groups(struct dpif_xdp_dp *dp)
 }
 
 void
-dpif_xdp_fastpath_retry(struct dpif_xdp_dp *dp)
+dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
 {
-    retry_full(dp);
-    retry_groups(dp);
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp) {
+        oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
+        oxdp_table_rank_masks(fp->table);
+        oxdp_progs_tick(fp->progs);
+        retry_full(dp);
+        retry_groups(dp);
+        stats_change_begin(fp);
+        oxdp_ticks_update(fp->ticks);
+        stats_change_end(fp);
+    }
 }

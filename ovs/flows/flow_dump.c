@@ -2,14 +2,14 @@
 /* What is told of flows: dumps, statistics, and keys as Netlink attributes. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/flows/flows.h"
 
 #include "dpif.h"
 #include "flow.h"
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
+#include "ovs/fastpath/fastpath.h"
 
-/* What the engine matches on: everything. */
 const struct odp_support dpif_xdp_odp_support = {
     .max_vlan_headers = SIZE_MAX,
     .max_mpls_depth = SIZE_MAX,
@@ -90,7 +90,7 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
 
     ovs_mutex_lock(&dump->mutex);
     while (n < MIN(max_flows, DUMP_BATCH)
-           && (found[n] = dpif_xdp_flow_next(dp, &dump->position))) {
+           && (found[n] = dpif_xdp_flow_next(&dp->flows, &dump->position))) {
         dpif_xdp_flow_prefetch(found[n++]);
     }
     ovs_mutex_unlock(&dump->mutex);
@@ -110,8 +110,6 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
     return n;
 }
 
-/* Describes 'flow' in '*ret'; its key and mask, unless 'terse', are appended
- * to 'key_buf' and 'mask_buf', which may be one. */
 void
 dpif_xdp_flow_format(const struct dpif_xdp_dp *dp,
                      const struct dpif_xdp_flow *flow, struct ofpbuf *key_buf,

@@ -2,7 +2,7 @@
 /* The flow table as ofproto sees it: put, delete, get, flush. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/flows/flows.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,6 +15,7 @@
 #include "openvswitch/vlog.h"
 #include "packets.h"
 #include "ovs/lookup/validate.h"
+#include "ovs/fastpath/fastpath.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_flow);
 
@@ -28,9 +29,6 @@ static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
 /* Flows that are looked for in memory at the same time. */
 #define MAX_TOGETHER 64
 
-/* Deleted flows that are left to RCU at the same time. */
-#define MAX_DELETED 512
-
 static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
                         size_t n)
     OVS_REQUIRES(dp->flow_mutex);
@@ -42,15 +40,6 @@ static int create_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *,
 static void map_init(struct miniflow *, const struct flow *);
 static int refuse(const struct dpif_flow_put *, const char *problem,
                   char *detail);
-static struct dpif_xdp_flow *flow_create(const struct dpif_xdp_place *,
-                                         const struct flow *key,
-                                         const struct miniflow *map,
-                                         const struct nlattr *actions,
-                                         size_t actions_len,
-                                         uint64_t **ret_values);
-static void reset_stats(struct dpif_xdp_flow *);
-static void actions_init(struct dpif_xdp_actions *, const struct nlattr *,
-                         size_t);
 static bool is_deleted(const struct dpif_xdp_flow *);
 static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const ovs_u128 *ufid,
@@ -79,59 +68,6 @@ static void log_change(const struct dpif_xdp_dp *,
                        const struct dpif_xdp_flow *, const char *what);
 
 struct dpif_xdp_flow *
-dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *rule)
-{
-    return rule ? CONTAINER_OF(rule, struct dpif_xdp_flow, rule) : NULL;
-}
-
-/* Returns the flow that follows '*position' as dpif_xdp_cls_next() does. */
-struct dpif_xdp_flow *
-dpif_xdp_flow_next(const struct dpif_xdp_dp *dp, uint32_t *position)
-{
-    return dpif_xdp_flow_from_rule(dpif_xdp_cls_next(&dp->cls, position));
-}
-
-struct dpif_xdp_actions *
-dpif_xdp_flow_actions(const struct dpif_xdp_flow *flow)
-{
-    return ovsrcu_get(struct dpif_xdp_actions *, &flow->actions);
-}
-
-/* Accounts packets that 'flow' handled.  'now_ms' is monotonic. */
-void
-dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
-                   size_t n_bytes, uint16_t tcp_flags, long long now_ms)
-{
-    uint64_t orig;
-    uint16_t flags;
-
-    atomic_add_relaxed(&flow->n_packets, n_packets, &orig);
-    atomic_add_relaxed(&flow->n_bytes, n_bytes, &orig);
-    atomic_store_relaxed(&flow->used, now_ms);
-    atomic_read_relaxed(&flow->tcp_flags, &flags);
-    if (tcp_flags & ~flags) {
-        uint16_t ignored;
-
-        atomic_or_explicit(&flow->tcp_flags, tcp_flags, &ignored,
-                           memory_order_relaxed);
-    }
-}
-
-/* The Netlink form of a mask cannot wildcard whether there is a VLAN tag: a
- * mask without VLAN means that there is none.  Make 'wc' say so. */
-void
-dpif_xdp_wc_finish(struct flow_wildcards *wc)
-{
-    if (!wc->masks.vlans[0].tci) {
-        wc->masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
-    }
-}
-
-/* Adds a flow to 'subtable' for packets like 'key', whose map is '*map' and whose
- * 'ufid' must be new.  Returns NULL, or the flow that has an equal match and is
- * in the way.  A 'probe' is to see whether it is accepted: no program shall run
- * it. */
-struct dpif_xdp_flow *
 dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct subtable *subtable,
                       const struct flow *key, const struct miniflow *map,
                       const ovs_u128 *ufid, const struct nlattr *actions,
@@ -145,11 +81,12 @@ dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct subtable *subtable,
     if (other) {
         return dpif_xdp_flow_from_rule(other);
     }
-    flow = flow_create(&place, key, map, actions, actions_len, &values);
+    flow = dpif_xdp_flow_create(&place, key, map, actions, actions_len,
+                                &values);
     flow->ufid = *ufid;
     dpif_xdp_fastpath_flow_init(flow);
-    dpif_xdp_cls_insert(&dp->cls, &flow->rule, &place, values);
-    dpif_xdp_ufids_insert(&dp->ufids, flow);
+    dpif_xdp_cls_insert(&dp->flows.cls, &flow->rule, &place, values);
+    dpif_xdp_ufids_insert(&dp->flows.ufids, flow);
     if (!probe) {
         dpif_xdp_fastpath_put(dp, flow, key);
     }
@@ -165,7 +102,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
     size_t n = 0;
 
     ovs_mutex_lock(&dp->flow_mutex);
-    while ((flow = dpif_xdp_flow_next(dp, &position))) {
+    while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         dpif_xdp_flow_prefetch(flow);
         flows[n++] = flow;
         if (n == MAX_TOGETHER) {
@@ -175,7 +112,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
     }
     flush_flows(dp, flows, n);
     dpif_xdp_fastpath_settle(dp);
-    dpif_xdp_flows_free(dp);
+    dpif_xdp_flows_free(&dp->flows);
     ovs_mutex_unlock(&dp->flow_mutex);
 }
 
@@ -229,7 +166,7 @@ put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
         return error;
     }
     if (put->ufid) {
-        flow = dpif_xdp_ufids_find(&dp->ufids, put->ufid);
+        flow = dpif_xdp_ufids_find(&dp->flows.ufids, put->ufid);
     }
     error = flow ? EEXIST : create_flow(dp, put, &flow);
     if (error == EEXIST && put->flags & DPIF_FP_MODIFY) {
@@ -260,7 +197,7 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
                       ? "unsupported ct_state" : "ct_state unsupported", NULL);
     }
     map_init(&map, &key);
-    subtable = dpif_xdp_known_masks_find(&dp->masks, &dp->cls, put->mask,
+    subtable = dpif_xdp_known_masks_find(&dp->flows.masks, &dp->flows.cls, put->mask,
                                          put->mask_len, &key, &map.map);
     if (!subtable) {
         if (odp_flow_key_to_mask(put->mask, put->mask_len, &wc, &key,
@@ -285,8 +222,8 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
     }
 
     if (!subtable) {
-        subtable = dpif_xdp_cls_subtable(&dp->cls, &wc);
-        dpif_xdp_known_masks_add(&dp->masks, &dp->cls, put->mask,
+        subtable = dpif_xdp_cls_subtable(&dp->flows.cls, &wc);
+        dpif_xdp_known_masks_add(&dp->flows.masks, &dp->flows.cls, put->mask,
                                  put->mask_len, &key, &map.map, subtable);
     }
     *ret_existing = dpif_xdp_flow_install(dp, subtable, &key, &map, &ufid,
@@ -388,54 +325,6 @@ dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
     return 0;
 }
 
-/* Allocates a flow and all that it begins with, with room for the values of its
- * rule at '*ret_values'. */
-static struct dpif_xdp_flow *
-flow_create(const struct dpif_xdp_place *place, const struct flow *key,
-            const struct miniflow *map, const struct nlattr *actions,
-            size_t actions_len, uint64_t **ret_values)
-{
-    size_t n_key = miniflow_n_values(map);
-    size_t n_words = (sizeof *map / sizeof(uint64_t) + n_key
-                      + place->n_values);
-    struct dpif_xdp_flow *flow;
-
-    flow = xmalloc(sizeof *flow + n_words * sizeof(uint64_t)
-                   + sizeof *flow->first_actions + actions_len);
-    flow->key = (struct miniflow *) (flow + 1);
-    *flow->key = *map;
-    miniflow_init(flow->key, key);
-    *ret_values = miniflow_values(flow->key) + n_key;
-    flow->first_actions
-        = (struct dpif_xdp_actions *) (*ret_values + place->n_values);
-    actions_init(flow->first_actions, actions, actions_len);
-    ovsrcu_init(&flow->actions, flow->first_actions);
-    reset_stats(flow);
-    atomic_init(&flow->deleted, false);
-    return flow;
-}
-
-static void
-reset_stats(struct dpif_xdp_flow *flow)
-{
-    atomic_store_relaxed(&flow->n_packets, 0);
-    atomic_store_relaxed(&flow->n_bytes, 0);
-    atomic_store_relaxed(&flow->used, 0);
-    atomic_store_relaxed(&flow->tcp_flags, 0);
-}
-
-static void
-actions_init(struct dpif_xdp_actions *copy, const struct nlattr *actions,
-             size_t size)
-{
-    copy->size = size;
-    copy->growth = dpif_xdp_actions_growth(actions, size);
-    copy->uses_hash = dpif_xdp_actions_use_hash(actions, size);
-    if (size) {
-        memcpy(copy->actions, actions, size);
-    }
-}
-
 /* The flow with 'ufid', or, if 'ufid' is null, of the Netlink key 'key'. */
 static struct dpif_xdp_flow *
 find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
@@ -451,7 +340,7 @@ find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
         odp_flow_key_hash(&key_flow, sizeof key_flow, &ufid);
         ufidp = &ufid;
     }
-    return dpif_xdp_ufids_find(&dp->ufids, ufidp);
+    return dpif_xdp_ufids_find(&dp->flows.ufids, ufidp);
 }
 
 static bool
@@ -479,12 +368,12 @@ prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (op_ufid(ops[i])) {
-            dpif_xdp_ufids_prefetch(&dp->ufids, op_ufid(ops[i]));
+            dpif_xdp_ufids_prefetch(&dp->flows.ufids, op_ufid(ops[i]));
         }
     }
     for (size_t i = 0; i < n; i++) {
         if (op_ufid(ops[i])) {
-            dpif_xdp_ufids_prefetch_flow(&dp->ufids, op_ufid(ops[i]));
+            dpif_xdp_ufids_prefetch_flow(&dp->flows.ufids, op_ufid(ops[i]));
         }
     }
 }
@@ -496,7 +385,7 @@ prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
 {
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {
-            dpif_xdp_rule_prefetch(&dp->cls, &flows[i]->rule);
+            dpif_xdp_rule_prefetch(&dp->flows.cls, &flows[i]->rule);
             dpif_xdp_fastpath_prefetch(dp, flows[i]);
         }
     }
@@ -536,13 +425,13 @@ find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
     struct dpif_xdp_key packet;
 
     if (!put->ufid) {
-        found = dpif_xdp_ufids_find(&dp->ufids, ufid);
+        found = dpif_xdp_ufids_find(&dp->flows.ufids, ufid);
     } else if (put->flags & DPIF_FP_CREATE) {
         return NULL;
     }
     if (!found) {
         dpif_xdp_key_from_flow(key, &packet);
-        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->cls,
+        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->flows.cls,
                                                             &packet));
     }
     return found;
@@ -552,63 +441,19 @@ static void
 modify_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
             const struct dpif_flow_put *put)
 {
-    struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
-    struct dpif_xdp_actions *new = xmalloc(sizeof *new + put->actions_len);
     struct flow key;
 
     if (put->stats) {
         dpif_xdp_flow_get_stats(dp, flow, put->stats);
     }
-    actions_init(new, put->actions, put->actions_len);
-    ovsrcu_set(&flow->actions, new);
-    if (old != flow->first_actions) {
-        ovsrcu_postpone(free, old);
-    }
+    dpif_xdp_flow_set_actions(flow, put->actions, put->actions_len);
     miniflow_expand(flow->key, &key);
     dpif_xdp_fastpath_put(dp, flow, &key);
     if (put->flags & DPIF_FP_ZERO_STATS) {
         dpif_xdp_fastpath_zero_stats(dp, flow);
-        reset_stats(flow);
+        dpif_xdp_flow_reset_stats(flow);
     }
     log_change(dp, flow, "flow_mod");
-}
-
-/* Frees 'flow', which nothing leads to any more, when no thread has it, together
- * with others: waking the thread of RCU takes longer than freeing some. */
-void
-dpif_xdp_flow_free(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
-{
-    flow->next_deleted = dp->deleted;
-    dp->deleted = flow;
-    if (++dp->n_deleted == MAX_DELETED) {
-        dpif_xdp_flows_free(dp);
-    }
-}
-
-static void
-free_flows(struct dpif_xdp_flow *flow)
-{
-    while (flow) {
-        struct dpif_xdp_flow *next = flow->next_deleted;
-
-        if (dpif_xdp_flow_actions(flow) != flow->first_actions) {
-            free(dpif_xdp_flow_actions(flow));
-        }
-        dpif_xdp_rule_uninit(&flow->rule);
-        free(flow);
-        flow = next;
-    }
-}
-
-/* Frees what dpif_xdp_flow_free() was asked to, when no thread has it. */
-void
-dpif_xdp_flows_free(struct dpif_xdp_dp *dp)
-{
-    if (dp->deleted) {
-        ovsrcu_postpone(free_flows, dp->deleted);
-        dp->deleted = NULL;
-        dp->n_deleted = 0;
-    }
 }
 
 /* Hides 'flow' from lookups, programs' and the engine's.  It must be freed by
@@ -619,8 +464,8 @@ remove_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     log_change(dp, flow, "flow_del");
     atomic_store_relaxed(&flow->deleted, true);
     dpif_xdp_fastpath_unlink(dp, flow);
-    dpif_xdp_cls_remove(&dp->cls, &flow->rule);
-    dpif_xdp_ufids_remove(&dp->ufids, flow);
+    dpif_xdp_cls_remove(&dp->flows.cls, &flow->rule);
+    dpif_xdp_ufids_remove(&dp->flows.ufids, flow);
 }
 
 static void

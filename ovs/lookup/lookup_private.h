@@ -3,6 +3,7 @@
  *
  *   lookup.c        a burst: cache, then masks; also keys and statistics
  *   lookup_cache.c  the signature cache of a thread
+ *   lookup_shape.c  where the words of a key are, and what rules learn of it
  *   lookup_rules.c  writers: rules, tables, order of the masks
  *
  * Who writes: struct subtable, slots and rules the one writer, in place and
@@ -99,7 +100,8 @@ struct search {
     uint8_t todo[NETDEV_MAX_BURST];     /* Indexes in 'keys' and 'rules'. */
 };
 
-/* lookup.c */
+/* lookup_shape.c */
+void dpif_xdp_shape_init(struct shape *, const struct flowmap *);
 const struct shape *dpif_xdp_shape_find(struct shapes *,
                                         const struct dpif_xdp_key *);
 bool dpif_xdp_rule_matches_slowly(struct dpif_xdp_rule *,
@@ -113,6 +115,13 @@ void dpif_xdp_cache_search(struct search *);
 void dpif_xdp_cache_insert(struct dpif_xdp_cache *,
                            const struct dpif_xdp_rules *, uint32_t hash,
                            uint32_t index);
+
+static inline uint64_t
+key_word(const struct dpif_xdp_key *key, const struct shape *shape,
+         const struct mask_word *word)
+{
+    return ((const uint64_t *) key)[shape->position[word->word]] & word->mask;
+}
 
 /* Compares 'key' with the patterns of 'rule'.  False may also mean that it
  * has none for keys like this. */

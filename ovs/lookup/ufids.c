@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "ovs/datapath/datapath.h"
 #include "util.h"
+#include "ovs/lookup/flow_table.h"
 
 #define MIN_SLOTS 64
 

@@ -14,6 +14,9 @@
 #include "ovs/netdev/netdev_xdp.h"
 #include "openvswitch/vlog.h"
 #include "util.h"
+#include "core/xsk/sock.h"
+#include "ovs/engine/engine.h"
+#include "ovs/fastpath/fastpath.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_open);
 

@@ -3,15 +3,12 @@
  * ovs/ports/open.c and ovs/ports/follow.c. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/ports/ports.h"
 
 #include <errno.h>
 #include <limits.h>
 
 #include "dpif.h"
-#include "ovs/provider/dpif_xdp.h"
-#include "ovs/ports/ports.h"
-#include "hash.h"
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "ovs/netdev/netdev_internal.h"
@@ -20,36 +17,16 @@
 #include "openvswitch/vlog.h"
 #include "openvswitch/poll-loop.h"
 #include "util.h"
+#include "ovs/engine/engine.h"
+#include "seq.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port);
 
 static odp_port_t choose_port_no(const struct dpif_xdp_dp *,
                                  const char *devname);
-static struct dpif_xdp_port *find_by_name(const struct dpif_xdp_dp *,
-                                          const char *devname);
 static void free_port(struct dpif_xdp_port *);
 static void remove_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
-
-static uint32_t
-hash_port_no(odp_port_t port_no)
-{
-    return hash_int(odp_to_u32(port_no), 0);
-}
-
-/* The port 'port_no' of 'dp', or NULL.  Valid until the caller quiesces. */
-struct dpif_xdp_port *
-dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp, odp_port_t port_no)
-{
-    struct dpif_xdp_port *port;
-
-    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port_no(port_no), &dp->ports) {
-        if (port->port_no == port_no) {
-            return port;
-        }
-    }
-    return NULL;
-}
 
 int
 dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
@@ -89,8 +66,6 @@ open_end(struct netdev *netdev, struct netdev **devp)
     return 0;
 }
 
-/* Adds device 'devname', of netdev type 'type', as port 'port_no', which must
- * be free.  Returns 0 or a positive errno. */
 int
 dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
                      const char *type, odp_port_t port_no)
@@ -100,7 +75,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     enum netdev_flags flags;
     int error;
 
-    if (find_by_name(dp, devname)) {
+    if (dpif_xdp_port_find_by_name(dp, devname)) {
         return EEXIST;
     }
     error = netdev_open(devname, type, &netdev);
@@ -150,8 +125,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
         return error;
     }
 
-    cmap_insert(&dp->ports, &port->node, hash_port_no(port_no));
-    seq_change(dp->port_seq);
+    dpif_xdp_port_table_insert(dp, port);
     return 0;
 }
 
@@ -180,7 +154,6 @@ dpif_xdp_port_del(struct dpif *dpif, odp_port_t port_no)
     return 0;
 }
 
-/* Removes all ports, at the end of 'dp'. */
 void
 dpif_xdp_ports_destroy(struct dpif_xdp_dp *dp)
 {
@@ -194,8 +167,6 @@ dpif_xdp_ports_destroy(struct dpif_xdp_dp *dp)
     ovs_mutex_unlock(&dp->port_mutex);
 }
 
-/* Receives from the ports that no engine thread polls; follows devices that
- * went away, came back or were configured anew. */
 void
 dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
 {
@@ -280,7 +251,7 @@ dpif_xdp_port_query_by_name(const struct dpif *dpif, const char *devname,
                             struct dpif_port *answer)
 {
     const struct dpif_xdp_port *port
-        = find_by_name(dpif_xdp_dp_cast(dpif), devname);
+        = dpif_xdp_port_find_by_name(dpif_xdp_dp_cast(dpif), devname);
 
     if (!port) {
         return ENODEV;
@@ -377,19 +348,6 @@ choose_port_no(const struct dpif_xdp_dp *dp, const char *devname)
     return ODPP_NONE;
 }
 
-static struct dpif_xdp_port *
-find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
-{
-    struct dpif_xdp_port *port;
-
-    CMAP_FOR_EACH (port, node, &dp->ports) {
-        if (!strcmp(netdev_get_name(port->netdev), devname)) {
-            return port;
-        }
-    }
-    return NULL;
-}
-
 static void
 free_port(struct dpif_xdp_port *port)
 {
@@ -406,9 +364,7 @@ free_port(struct dpif_xdp_port *port)
 static void
 remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    cmap_remove(&dp->ports, &port->node, hash_port_no(port->port_no));
-    seq_change(dp->port_seq);
+    dpif_xdp_port_table_remove(dp, port);
     dpif_xdp_port_close(dp, port);
     dpif_xdp_port_forget_obj(dp, port);
 }
-

@@ -3,9 +3,49 @@
 #ifndef DPIF_XDP_PORT_H
 #define DPIF_XDP_PORT_H 1
 
+#include "core/programs/progs.h"
 #include "ovs/datapath/datapath.h"
 
+struct dpif_port;
 struct dpif_xdp_netdev_config;
+struct smap;
+
+/* ovs/ports/port.c: adds device 'devname', of netdev type 'type', as port
+ * 'port_no', which must be free.  Returns 0 or a positive errno. */
+int dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
+                         const char *type, odp_port_t port_no)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* ovs/ports/port.c: removes all ports, at the end of the datapath; receives
+ * from the ports that no engine thread polls, follows devices that went away,
+ * came back or were configured anew. */
+void dpif_xdp_ports_destroy(struct dpif_xdp_dp *);
+void dpif_xdp_ports_run(struct dpif_xdp_dp *);
+void dpif_xdp_ports_wait(struct dpif_xdp_dp *);
+
+/* ovs/ports/port.c, as the members of struct dpif_class. */
+int dpif_xdp_port_add(struct dpif *, struct netdev *, odp_port_t *);
+int dpif_xdp_port_del(struct dpif *, odp_port_t);
+int dpif_xdp_port_set_config(struct dpif *, odp_port_t, const struct smap *);
+int dpif_xdp_port_query_by_number(const struct dpif *, odp_port_t,
+                                  struct dpif_port *);
+int dpif_xdp_port_query_by_name(const struct dpif *, const char *,
+                                struct dpif_port *);
+int dpif_xdp_port_dump_start(const struct dpif *, void **);
+int dpif_xdp_port_dump_next(const struct dpif *, void *, struct dpif_port *);
+int dpif_xdp_port_dump_done(const struct dpif *, void *);
+int dpif_xdp_port_poll(const struct dpif *, char **);
+void dpif_xdp_port_poll_wait(const struct dpif *);
+
+/* ovs/ports/take_over.c: exchanges the programs of the daemon before. */
+void dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_take_over_wait(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* ovs/ports/tcx.c: ends what open ports at tcx share. */
+void dpif_xdp_upcalls_close(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex);
 
 /* ovs/ports/open.c: everything that lasts while the port has a device.
  * Opening returns 0 or a positive errno, having said why. */
@@ -54,24 +94,6 @@ int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                enum oxdp_mode, uint32_t n_queues,
                                int fds[], char **errorp);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
-
-/* ovs/engine/send.c: what every port at tcx needs to be sent to, and an end
- * of it. */
-int dpif_xdp_sender_prepare(struct dpif_xdp_dp *, char **errorp)
-    OVS_REQUIRES(dp->port_mutex);
-bool dpif_xdp_sender_is_alive(struct dpif_xdp_port *);
-void dpif_xdp_sender_run(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
-void dpif_xdp_sender_wait(const struct dpif_xdp_port *);
-void dpif_xdp_sender_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
-
-/* The same: from the first to the second 'port' has no AF_XDP socket of that
- * kind, and gets none. */
-void dpif_xdp_sender_stop(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex) OVS_ACQUIRES(dp->sender_mutex);
-void dpif_xdp_sender_may_start(struct dpif_xdp_dp *)
-    OVS_RELEASES(dp->sender_mutex);
 
 /* ovs/ports/tcx.c: opens 'port' with tcx; adds tcx to 'port', open with
  * XDP, and the same, closing it if that fails; tells programs there where the

@@ -9,6 +9,8 @@
 #include "netdev-provider.h"
 #include "openvswitch/vlog.h"
 #include "util.h"
+#include "core/xsk/sock.h"
+#include "ovs/engine/engine.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_sock);
 

@@ -3,7 +3,7 @@
  * devices run its flows until this one is ready for their packets. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/ports/ports.h"
 
 #include <errno.h>
 

@@ -19,6 +19,9 @@
 #include "openvswitch/vlog.h"
 #include "timeval.h"
 #include "util.h"
+#include "core/xsk/sock.h"
+#include "ovs/engine/engine.h"
+#include "ovs/fastpath/fastpath.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_tcx);
 

@@ -15,6 +15,10 @@
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/datapath/report.h"
+#include "ovs/fastpath/fastpath.h"
+#include "ovs/provider/provider_private.h"
+#include "core/programs/progs.h"
+#include "netdev.h"
 #include "unixctl.h"
 
 #define INT dpif_xdp_report_get_int

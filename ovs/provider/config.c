@@ -3,13 +3,16 @@
  * that dpctl sets. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/provider/provider_private.h"
 
 #include <errno.h>
 
+#include "core/xsk/umem.h"
 #include "ovs/netdev/netdev_xdp.h"
 #include "openvswitch/vlog.h"
 #include "smap.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/engine/engine.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 

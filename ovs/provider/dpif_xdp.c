@@ -8,110 +8,41 @@
 
 #include <errno.h>
 
-#include "ovs/state/ct.h"
 #include "dpif.h"
 #include "hash.h"
 #include "odp-util.h"
+#include "core/xsk/umem.h"
 #include "ovs/netdev/netdev_internal.h"
-#include "openvswitch/shash.h"
 #include "openvswitch/vlog.h"
-#include "sset.h"
 #include "timeval.h"
 #include "tnl-neigh-cache.h"
 #include "tnl-ports.h"
+#include "core/programs/progs.h"
+#include "cmap.h"
+#include "conntrack.h"
+#include "ovs/engine/engine.h"
+#include "ovs/fastpath/fastpath.h"
+#include "ovs/flows/flows.h"
+#include "ovs/ports/ports.h"
+#include "ovs/provider/ct_dpif.h"
+#include "ovs/provider/provider_private.h"
+#include "seq.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp);
 
 #define OPTIMIZE_INTERVAL_MS 1000
 #define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
 
-const char dpif_xdp_type[] = "xdp";
-
-/* Protects 'all_dps', and reference counts and ends of datapaths. */
-static struct ovs_mutex dp_mutex = OVS_MUTEX_INITIALIZER;
-static struct shash all_dps OVS_GUARDED_BY(dp_mutex)
-    = SHASH_INITIALIZER(&all_dps);
-
 static int create_dp(const struct dpif_class *, const char *name,
                      struct dpif_xdp_dp **)
-    OVS_REQUIRES(dp_mutex);
+    OVS_REQUIRES(dpif_xdp_registry_mutex);
 static void unref_dp(struct dpif_xdp_dp *)
-    OVS_REQUIRES(dp_mutex);
-
-struct dpif_xdp_dp *
-dpif_xdp_dp_cast(const struct dpif *dpif)
-{
-    return CONTAINER_OF(dpif, struct dpif_xdp, dpif)->dp;
-}
-
-struct conntrack *
-dpif_xdp_conntrack(const struct dpif *dpif)
-{
-    return dpif_xdp_dp_cast(dpif)->conntrack;
-}
-
-void
-dpif_xdp_count_drops(struct dpif_xdp_dp *dp, enum dpif_xdp_drop drop,
-                     size_t n)
-{
-    uint64_t orig;
-
-    atomic_add_relaxed(&dp->drops[drop], n, &orig);
-}
-
-void
-dpif_xdp_count_lost(struct dpif_xdp_dp *dp)
-{
-    uint64_t orig;
-
-    atomic_add_relaxed(&dp->n_lost, 1, &orig);
-}
-
-const char *
-dpif_xdp_drop_name(enum dpif_xdp_drop drop)
-{
-    static const char *const names[DPIF_XDP_N_DROPS] = {
-#define X(NAME, TEXT) [DPIF_XDP_DROP_##NAME] = #NAME,
-        DPIF_XDP_DROPS(X)
-#undef X
-    };
-
-    return names[drop];
-}
-
-const char *
-dpif_xdp_drop_text(enum dpif_xdp_drop drop)
-{
-    static const char *const texts[DPIF_XDP_N_DROPS] = {
-#define X(NAME, TEXT) [DPIF_XDP_DROP_##NAME] = TEXT,
-        DPIF_XDP_DROPS(X)
-#undef X
-    };
-
-    return texts[drop];
-}
+    OVS_REQUIRES(dpif_xdp_registry_mutex);
 
 static int
 dpif_xdp_init(void)
 {
     dpif_xdp_appctl_init();
-    return 0;
-}
-
-static int
-dpif_xdp_enumerate(struct sset *names, const struct dpif_class *class)
-{
-    struct shash_node *node;
-
-    ovs_mutex_lock(&dp_mutex);
-    SHASH_FOR_EACH (node, &all_dps) {
-        const struct dpif_xdp_dp *dp = node->data;
-
-        if (dp->class == class) {
-            sset_add(names, node->name);
-        }
-    }
-    ovs_mutex_unlock(&dp_mutex);
     return 0;
 }
 
@@ -137,8 +68,8 @@ dpif_xdp_open(const struct dpif_class *class, const char *name, bool create,
     struct dpif_xdp_dp *dp;
     int error = 0;
 
-    ovs_mutex_lock(&dp_mutex);
-    dp = shash_find_data(&all_dps, name);
+    ovs_mutex_lock(&dpif_xdp_registry_mutex);
+    dp = dpif_xdp_registry_find(name);
     if (!dp) {
         error = create ? create_dp(class, name, &dp) : ENODEV;
     } else if (dp->class != class) {
@@ -156,16 +87,16 @@ dpif_xdp_open(const struct dpif_class *class, const char *name, bool create,
         dpif->last_port_seq = seq_read(dp->port_seq);
         *dpifp = &dpif->dpif;
     }
-    ovs_mutex_unlock(&dp_mutex);
+    ovs_mutex_unlock(&dpif_xdp_registry_mutex);
     return error;
 }
 
 static void
 dpif_xdp_close(struct dpif *dpif)
 {
-    ovs_mutex_lock(&dp_mutex);
+    ovs_mutex_lock(&dpif_xdp_registry_mutex);
     unref_dp(dpif_xdp_dp_cast(dpif));
-    ovs_mutex_unlock(&dp_mutex);
+    ovs_mutex_unlock(&dpif_xdp_registry_mutex);
     free(CONTAINER_OF(dpif, struct dpif_xdp, dpif));
 }
 
@@ -175,12 +106,12 @@ dpif_xdp_destroy(struct dpif *dpif)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
-    ovs_mutex_lock(&dp_mutex);
+    ovs_mutex_lock(&dpif_xdp_registry_mutex);
     if (!dp->destroyed) {
         dp->destroyed = true;
         unref_dp(dp);
     }
-    ovs_mutex_unlock(&dp_mutex);
+    ovs_mutex_unlock(&dpif_xdp_registry_mutex);
     return 0;
 }
 
@@ -194,10 +125,10 @@ dpif_xdp_run(struct dpif *dpif)
     if (time_msec() >= dp->next_optimize) {
         dp->next_optimize = time_msec() + OPTIMIZE_INTERVAL_MS;
         ovs_mutex_lock(&dp->flow_mutex);
-        dpif_xdp_cls_optimize(&dp->cls);
+        dpif_xdp_cls_optimize(&dp->flows.cls);
         dpif_xdp_fastpath_run(dp);
         dpif_xdp_fastpath_settle(dp);
-        dpif_xdp_flows_free(dp);
+        dpif_xdp_flows_free(&dp->flows);
         ovs_mutex_unlock(&dp->flow_mutex);
     }
 
@@ -248,61 +179,17 @@ dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
     stats->n_hit = sum.n_cache_hit + sum.n_table_hit;
     stats->n_missed = sum.n_miss;
     atomic_read_relaxed(&dp->n_lost, &stats->n_lost);
-    stats->n_flows = dpif_xdp_cls_n_rules(&dp->cls);
+    stats->n_flows = dpif_xdp_cls_n_rules(&dp->flows.cls);
     if (dp->class->type == dpif_xdp_type) {
         stats->n_cache_hit = sum.n_cache_hit;
         stats->n_mask_hit = sum.n_mask_walk;
-        stats->n_masks = dpif_xdp_cls_n_masks(&dp->cls);
+        stats->n_masks = dpif_xdp_cls_n_masks(&dp->flows.cls);
     } else {
         stats->n_cache_hit = UINT64_MAX;
         stats->n_mask_hit = UINT64_MAX;
         stats->n_masks = UINT32_MAX;
     }
     return 0;
-}
-
-/* Of 'n' operations, how many from the first on have its type. */
-static size_t
-count_alike(struct dpif_op *ops[], size_t n)
-{
-    size_t i = 1;
-
-    while (i < n && ops[i]->type == ops[0]->type) {
-        i++;
-    }
-    return i;
-}
-
-static void
-dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
-                 enum dpif_offload_type offload_type OVS_UNUSED)
-{
-    bool leaving = dpif_xdp_is_leaving();
-
-    for (size_t i = 0, n; i < n_ops; i += n) {
-        struct dpif_op *op = ops[i];
-
-        n = 1;
-        if (leaving && dpif_xdp_leaving_operate(dpif, op)) {
-            continue;
-        }
-        switch (op->type) {
-        case DPIF_OP_FLOW_PUT:
-            n = count_alike(&ops[i], n_ops - i);
-            dpif_xdp_flows_put(dpif, &ops[i], n);
-            break;
-        case DPIF_OP_FLOW_DEL:
-            n = count_alike(&ops[i], n_ops - i);
-            dpif_xdp_flows_del(dpif, &ops[i], n);
-            break;
-        case DPIF_OP_FLOW_GET:
-            op->error = dpif_xdp_flow_get(dpif, &op->flow_get);
-            break;
-        case DPIF_OP_EXECUTE:
-            op->error = dpif_xdp_execute(dpif, &op->execute);
-            break;
-        }
-    }
 }
 
 /* A queue's number travels as the packet's priority. */
@@ -467,23 +354,10 @@ dpif_xdp_register(void)
     dp_register_provider(&dpif_xdp_class);
 }
 
-/* Calls 'cb' for each datapath, under the lock that keeps it. */
-void
-dpif_xdp_for_each(void (*cb)(struct dpif_xdp_dp *, void *aux), void *aux)
-{
-    struct shash_node *node;
-
-    ovs_mutex_lock(&dp_mutex);
-    SHASH_FOR_EACH (node, &all_dps) {
-        cb(node->data, aux);
-    }
-    ovs_mutex_unlock(&dp_mutex);
-}
-
 static void
 destroy_dp(struct dpif_xdp_dp *dp)
 {
-    shash_find_and_delete(&all_dps, dp->name);
+    dpif_xdp_registry_remove(dp);
 
     /* Nobody answers upcalls any more.  They are disabled, that is, locked,
      * and the engine's threads need the lock to end. */
@@ -506,9 +380,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     ovsrcu_synchronize();
     dpif_xdp_packets_destroy(dp->packets);
 
-    dpif_xdp_cls_destroy(&dp->cls);
-    dpif_xdp_ufids_destroy(&dp->ufids);
-    dpif_xdp_known_masks_destroy(&dp->masks);
+    dpif_xdp_flows_destroy(&dp->flows);
     cmap_destroy(&dp->ports);
     dpif_xdp_meters_destroy(&dp->meters);
     dpif_xdp_bonds_destroy(&dp->bonds);
@@ -533,17 +405,15 @@ create_dp(const struct dpif_class *class, const char *name,
     *CONST_CAST(const struct dpif_class **, &dp->class) = class;
     *CONST_CAST(const char **, &dp->name) = xstrdup(name);
     ovs_refcount_init(&dp->ref_cnt);
-    shash_add(&all_dps, name, dp);
+    dpif_xdp_registry_add(dp);
 
     ovs_mutex_init(&dp->port_mutex);
     ovs_mutex_init(&dp->threads_mutex);
     ovs_mutex_init(&dp->flow_mutex);
     cmap_init(&dp->ports);
-    dpif_xdp_ufids_init(&dp->ufids);
-    dpif_xdp_known_masks_init(&dp->masks);
     dp->port_seq = seq_create();
     dpif_xdp_senders_init(dp);
-    dpif_xdp_cls_init(&dp->cls);
+    dpif_xdp_flows_init(&dp->flows);
     dpif_xdp_meters_init(&dp->meters);
     dpif_xdp_bonds_init(&dp->bonds);
     dp->conntrack = conntrack_init();

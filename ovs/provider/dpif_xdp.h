@@ -6,10 +6,6 @@
 /* The provider, in the form of lib/dpif-provider.h. */
 extern const struct dpif_class dpif_xdp_class;
 
-/* The one string that names the type: Open vSwitch compares some of these
- * pointers (lib/netdev-offload.c), so everybody uses this one. */
-extern const char dpif_xdp_type[];
-
 /* Registers 'dpif_xdp_class'.  Called before Open vSwitch's main(). */
 void dpif_xdp_register(void);
 

@@ -8,12 +8,14 @@
  * on.  With "exit --cleanup" they go all the same. */
 #include <config.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/provider/provider_private.h"
 
 #include "dpif.h"
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
 #include "ovs-atomic.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/flows/flows.h"
 
 static atomic_bool leaving = ATOMIC_VAR_INIT(false);
 

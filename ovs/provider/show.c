@@ -4,13 +4,18 @@
 
 #include "ovs/provider/appctl.h"
 
+#include "core/programs/progs.h"
 #include "core/programs/tcx.h"
+#include "core/xsk/sock.h"
+#include "core/xsk/umem.h"
 #include "dp/capability.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/datapath/report.h"
+#include "ovs/engine/engine.h"
+#include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
 #include "smap.h"
 
@@ -175,7 +180,7 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
     struct json *ports;
     size_t n;
 
-    dpif_xdp_report_int(report, "flows", dpif_xdp_cls_n_rules(&dp->cls));
+    dpif_xdp_report_int(report, "flows", dpif_xdp_cls_n_rules(&dp->flows.cls));
     ovs_mutex_lock(&dp->port_mutex);
     if (dp->packets) {
         struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);

@@ -9,6 +9,8 @@
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/datapath/report.h"
+#include "ovs/engine/engine.h"
+#include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
 
 #define INT dpif_xdp_report_get_int

@@ -32,6 +32,7 @@
 #include "openvswitch/vlog.h"
 #include "ovs/provider/dpif_xdp.h"
 #include "ovs/datapath/datapath.h"
+#include "ovs/flows/flows.h"
 #include "sset.h"
 #include "unixctl.h"
 #include "util.h"

@@ -19,6 +19,7 @@
 #include "openvswitch/ofpbuf.h"
 #include "ovs/state/ct.h"
 #include "ovs/datapath/datapath.h"
+#include "ovs/provider/ct_dpif.h"
 #include "timeval.h"
 #include "util.h"
 
@@ -27,7 +28,7 @@
 
 static struct conntrack *conntrack;
 
-/* In the place of ovs/provider/dpif_xdp.c. */
+/* In the place of ovs/datapath/datapath.c. */
 struct conntrack *
 dpif_xdp_conntrack(const struct dpif *dpif OVS_UNUSED)
 {

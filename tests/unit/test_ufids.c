@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "ovs/datapath/datapath.h"
+#include "ovs/lookup/flow_table.h"
 #include "random.h"
 
 #define N 3000

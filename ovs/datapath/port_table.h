@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ports of a datapath, and finding one.  What a port does with its device
+ * is in ovs/ports/. */
+#ifndef DPIF_XDP_PORT_TABLE_H
+#define DPIF_XDP_PORT_TABLE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmap.h"
+#include "core/kernel/device.h"
+#include "openvswitch/types.h"
+#include "ovs-atomic.h"
+#include "ovs-thread.h"
+
+#define DPIF_XDP_MAX_PORTS 4096         /* Ports that a datapath may have. */
+#define DPIF_XDP_MAX_QUEUES 64          /* Receive queues used per port. */
+#define DPIF_XDP_MAX_SOCKETS 8192       /* AF_XDP sockets that receive. */
+
+struct dpif_xdp_dp;
+struct dpif_xdp_thread;
+struct netdev;
+struct netdev_rxq;
+struct oxdp_sock;
+
+/* How the engine sends to a port at tcx (ovs/engine/send.c). */
+struct dpif_xdp_sender {
+    /* Guarded by the port's 'tx_rwlock'. */
+    struct oxdp_sock *sock;             /* NULL: dp->stack_fd. */
+    long long int refused_until;        /* Monotonic ms: no 'sock' before. */
+
+    /* Of dp->stack_fd, and of sockets that were closed. */
+    atomic_uint64_t n_sent;
+    atomic_uint64_t n_dropped;
+
+    /* Whether 'sock' is worth while. */
+    atomic_llong since;                 /* Monotonic ms. */
+    atomic_uint32_t n_since;            /* Packets without 'sock' since. */
+    atomic_bool wanted;                 /* dpif_xdp_sender_run() has work. */
+
+    /* Guarded by dp->port_mutex. */
+    long long int next_look;            /* Monotonic ms. */
+    uint64_t n_at_look;                 /* Packets that it had sent then. */
+};
+
+/* One source of packets: an AF_XDP socket or a netdev receive queue. */
+struct dpif_xdp_rxq {
+    struct dpif_xdp_port *port;
+    struct oxdp_sock *sock;             /* NULL: 'rxq' is used. */
+    struct netdev_rxq *rxq;
+    int fd;                             /* For epoll; -1: polled by run(). */
+    struct dpif_xdp_thread *thread;     /* Who polls it. */
+    atomic_uint64_t n_packets;          /* Received, for xdp/show. */
+};
+
+struct dpif_xdp_port {
+    struct cmap_node node;              /* In dp->ports. */
+    odp_port_t port_no;
+    struct netdev *netdev;              /* As Open vSwitch knows the port. */
+    struct netdev *dev;                 /* Where its packets come and go: the
+                                         * same, but of an internal port the
+                                         * other end (netdev_internal.h). */
+    char *type;                         /* Port type. */
+    struct netdev_saved_flags *sf;      /* Promiscuous mode. */
+    bool can_send;
+
+    /* Guarded by dp->port_mutex. */
+    uint64_t change_seq;                /* Of 'netdev', as last seen. */
+    uint64_t config_seq;                /* Of its options, as last seen. */
+    uint64_t obj_seq;                   /* Of its xdp-obj, as last seen. */
+    char *obj;                          /* File of its program; NULL: ours. */
+    long long int retry;                /* When to try again, ms; LLONG_MAX:
+                                         * it did not fail. */
+    struct oxdp_device device;          /* Linux device, if 'is_device'. */
+    struct oxdp_offload_undo *offloads;
+    bool is_device;                     /* Uses AF_XDP. */
+    bool native;                        /* Can be a target of XDP. */
+    bool redirects;                     /* XDP can send to it. */
+    bool prepared;                      /* At tcx: XDP might. */
+    const char *no_shortcut;            /* At tcx: why packets must be sent
+                                         * through the device; NULL: they may
+                                         * skip it (core/kernel/shortcut.h). */
+    bool tcx_egress;                    /* oxdp_tcx_has_egress(), as last
+                                         * seen. */
+    long long int next_look;            /* For programs of others, ms. */
+    int warned_ifindex;                 /* Whose filters were warned of. */
+    atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
+                                         * programs take its packets.  Read
+                                         * without the mutex. */
+
+    struct dpif_xdp_rxq *rxqs;
+    size_t n_rxqs;
+
+    /* Senders hold it for reading; opening and closing for writing. */
+    struct ovs_rwlock tx_rwlock;
+    bool open;                          /* May be sent to. */
+    struct dpif_xdp_sender sender;      /* If 'is_device' without 'rxqs'. */
+    bool local_stack;                   /* Complete checksums on receive. */
+    bool shaped;                        /* Send through the network stack. */
+};
+
+/* The port 'port_no', or the port of device 'devname', of 'dp', or NULL.  Valid
+ * until the caller quiesces. */
+struct dpif_xdp_port *dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp,
+                                           odp_port_t port_no);
+struct dpif_xdp_port *dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp,
+                                                 const char *devname);
+
+/* Adds 'port', whose number is free; takes it out: others may look at it until
+ * they quiesce. */
+void dpif_xdp_port_table_insert(struct dpif_xdp_dp *dp,
+                                struct dpif_xdp_port *port)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_port_table_remove(struct dpif_xdp_dp *dp,
+                                struct dpif_xdp_port *port)
+    OVS_REQUIRES(dp->port_mutex);
+
+#endif /* ovs/datapath/port_table.h */

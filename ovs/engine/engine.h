@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: handles, in threads of the daemon, packets that programs leave to
+ * it, and sends what programs cannot. */
+#ifndef DPIF_XDP_ENGINE_H
+#define DPIF_XDP_ENGINE_H 1
+
+#include "dp-packet.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/engine/packet.h"
+
+#define DPIF_XDP_MAX_SENDERS 64         /* AF_XDP sockets that only send. */
+#define DPIF_XDP_MAX_RECIRC_DEPTH 6     /* As in lib/dpif-netdev.c. */
+
+struct json;
+struct miniflow;
+struct nlattr;
+
+/* What a thread needs while it handles one burst.  Lives on the stack. */
+#define DPIF_XDP_MAX_OUT 16
+struct dpif_xdp_ctx {
+    struct dpif_xdp_dp *dp;
+    struct dpif_xdp_cache *cache;       /* NULL outside of engine threads. */
+    struct dpif_xdp_cls_stats *cls_stats;
+    bool *expect_simple;                /* As the flow seen last; or NULL. */
+    long long int now;                  /* Monotonic, microseconds. */
+    uint32_t tx_queue;                  /* Spreads threads over queues. */
+    bool via_stack;                     /* Send where tcpdump sees it. */
+    void (*recirculate)(struct dpif_xdp_ctx *, struct dp_packet_batch *);
+    size_t n_out;                       /* Batches that wait for sending. */
+    struct dpif_xdp_out {
+        struct dpif_xdp_port *port;
+        struct dp_packet_batch batch;
+    } out[DPIF_XDP_MAX_OUT];
+};
+
+/* Prepares 'ctx' for one burst of 'dp', in 'thread' or, if 'thread' is NULL,
+ * in some other thread. */
+void dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
+                       struct dpif_xdp_thread *thread);
+
+/* Executes 'actions' on 'batch'.  'key' is the flow of the packets as they
+ * came, 'growth' what dpif_xdp_actions_growth() says of 'actions'.  Frees the
+ * packets if 'should_steal', else leaves them, changed, in 'batch'. */
+void dpif_xdp_execute_actions(struct dpif_xdp_ctx *,
+                              struct dp_packet_batch *batch,
+                              bool should_steal, const struct miniflow *key,
+                              const struct nlattr *actions, size_t len,
+                              uint32_t growth);
+
+/* Sends everything that waits in 'ctx'. */
+void dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx);
+
+/* Replaces the threads after a change of configuration; stops them. */
+void dpif_xdp_threads_configure(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* Gives each queue of 'port' to the thread with the least to do. */
+void dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
+                               struct dpif_xdp_port *port)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* Takes the queues of 'port' from their threads: none is in use when this
+ * returns. */
+void dpif_xdp_threads_remove_port(struct dpif_xdp_port *port);
+
+/* Handles what waits on 'port', whose queues no engine thread polls. */
+void dpif_xdp_poll_port(struct dpif_xdp_dp *, struct dpif_xdp_port *port);
+
+/* Adds the lookup statistics of 'dp' to '*sum'.  Any thread. */
+void dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,
+                                struct dpif_xdp_cls_stats *sum);
+void dpif_xdp_threads_report(const struct dpif_xdp_dp *, struct json *report);
+
+void dpif_xdp_senders_init(struct dpif_xdp_dp *);
+void dpif_xdp_senders_destroy(struct dpif_xdp_dp *);
+
+/* What the engine sent to 'port', and what did not leave.  Returns whether it
+ * has an AF_XDP socket now. */
+bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
+                               uint64_t *n_dropped);
+
+/* What every port at tcx needs to be sent to, and an end of it.  Opening
+ * returns 0, or a positive errno with a sentence. */
+int dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dp->port_mutex);
+
+/* Whether 'port' has not lost an AF_XDP socket together with its device. */
+bool dpif_xdp_sender_is_alive(struct dpif_xdp_port *port);
+
+/* Gives 'port' an AF_XDP socket if it became busy, and takes it away again. */
+void dpif_xdp_sender_run(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dp->port_mutex);
+void dpif_xdp_sender_wait(const struct dpif_xdp_port *);
+
+/* From the first to the second 'port' has no AF_XDP socket of that kind, and
+ * gets none. */
+void dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dp->port_mutex) OVS_ACQUIRES(dp->sender_mutex);
+void dpif_xdp_sender_may_start(struct dpif_xdp_dp *dp)
+    OVS_RELEASES(dp->sender_mutex);
+
+#endif /* ovs/engine/engine.h */

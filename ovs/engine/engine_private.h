@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the sources of the engine share. */
+#ifndef DPIF_XDP_ENGINE_PRIVATE_H
+#define DPIF_XDP_ENGINE_PRIVATE_H 1
+
+#include "dpif.h"
+#include "ovs/engine/engine.h"
+
+struct ofpbuf;
+
+/* input.c: handles a burst of packets, whose metadata is set.  Consumes
+ * 'batch'.  'matched', unless it is NULL, has the flow of each packet that a
+ * program has found already, else NULL. */
+void dpif_xdp_input(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
+                    struct dpif_xdp_flow *matched[]);
+
+/* upcall.c: calls the function that ofproto registered; the arguments are those
+ * of upcall_callback in lib/dpif.h.  The caller holds 'dp->upcall_rwlock'.
+ * Returns 0, ENOSPC (execute, but do not install) or another errno. */
+int dpif_xdp_upcall(struct dpif_xdp_dp *, struct dp_packet *, struct flow *,
+                    struct flow_wildcards *, ovs_u128 *ufid,
+                    enum dpif_upcall_type, const struct nlattr *userdata,
+                    struct ofpbuf *actions, struct ofpbuf *put_actions);
+
+/* execute.c: how often the packets now handled by this thread have been
+ * recirculated. */
+uint32_t dpif_xdp_recirc_depth(void);
+
+/* output.c: queues the packets of 'batch' for 'port_no'; a copy of them unless
+ * 'should_steal'.  Returns false if there is no such port to send to (the
+ * packets are dropped then, and freed if 'should_steal'). */
+bool dpif_xdp_output(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
+                     bool should_steal, odp_port_t port_no);
+
+/* send.c: sends 'batch' to 'port', which is open and at tcx, and consumes it.
+ * Returns false if only an AF_XDP socket will take what is left in it: then
+ * dpif_xdp_sender_open_sock() is to be called before the next try. */
+bool dpif_xdp_sender_send(struct dpif_xdp_ctx *, struct dpif_xdp_port *port,
+                          struct dp_packet_batch *batch, bool more)
+    OVS_REQ_RDLOCK(port->tx_rwlock);
+void dpif_xdp_sender_open_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *);
+
+/* packet.c: sends 'batch' through 'sock'.  Consumes it.  If 'more' is to
+ * follow, transmission need not start yet. */
+void dpif_xdp_send_sock(struct dpif_xdp_ctx *, struct oxdp_sock *sock,
+                        struct dp_packet_batch *batch, bool more);
+
+#endif /* ovs/engine/engine_private.h */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations on flows: put, delete, get, flush, dump. */
+#ifndef DPIF_XDP_FLOWS_H
+#define DPIF_XDP_FLOWS_H 1
+
+#include "ovs/datapath/datapath.h"
+
+struct dpif;
+struct dpif_flow;
+struct dpif_flow_dump;
+struct dpif_flow_dump_thread;
+struct dpif_flow_dump_types;
+struct dpif_flow_get;
+struct dpif_flow_stats;
+struct dpif_op;
+struct odp_support;
+struct ofpbuf;
+
+/* Adds a flow to 'subtable' for packets like 'key', whose map is '*map' and
+ * whose 'ufid' must be new.  Returns NULL, or the flow that has an equal match
+ * and is in the way.  A 'probe' is to see whether it is accepted: no program
+ * shall run it. */
+struct dpif_xdp_flow *dpif_xdp_flow_install(struct dpif_xdp_dp *dp,
+                                            struct subtable *subtable,
+                                            const struct flow *key,
+                                            const struct miniflow *map,
+                                            const ovs_u128 *ufid,
+                                            const struct nlattr *actions,
+                                            size_t actions_len, bool probe)
+    OVS_REQUIRES(dp->flow_mutex);
+
+/* Deletes all flows. */
+void dpif_xdp_flows_flush(struct dpif_xdp_dp *);
+
+/* Execute 'n' operations, all of type DPIF_OP_FLOW_PUT or DPIF_OP_FLOW_DEL. */
+void dpif_xdp_flows_put(struct dpif *, struct dpif_op *ops[], size_t n);
+void dpif_xdp_flows_del(struct dpif *, struct dpif_op *ops[], size_t n);
+int dpif_xdp_flow_get(struct dpif *, const struct dpif_flow_get *);
+
+/* What the engine matches on: everything. */
+extern const struct odp_support dpif_xdp_odp_support;
+
+/* Describes 'flow' in '*ret'; its key and mask, unless 'terse', are appended
+ * to 'key_buf' and 'mask_buf', which may be one. */
+void dpif_xdp_flow_format(const struct dpif_xdp_dp *,
+                          const struct dpif_xdp_flow *flow,
+                          struct ofpbuf *key_buf, struct ofpbuf *mask_buf,
+                          struct dpif_flow *ret, bool terse);
+void dpif_xdp_flow_get_stats(const struct dpif_xdp_dp *,
+                             const struct dpif_xdp_flow *,
+                             struct dpif_flow_stats *);
+
+/* Each as the member of struct dpif_class with the same name. */
+int dpif_xdp_flow_flush(struct dpif *);
+struct dpif_flow_dump *dpif_xdp_flow_dump_create(
+    const struct dpif *, bool terse, struct dpif_flow_dump_types *);
+int dpif_xdp_flow_dump_destroy(struct dpif_flow_dump *);
+struct dpif_flow_dump_thread *dpif_xdp_flow_dump_thread_create(
+    struct dpif_flow_dump *);
+void dpif_xdp_flow_dump_thread_destroy(struct dpif_flow_dump_thread *);
+int dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *,
+                            struct dpif_flow *, int max_flows);
+
+#endif /* ovs/flows/flows.h */

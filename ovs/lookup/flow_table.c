@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flow object: made, used, counted, freed.  Operations on flows are in
+ * ovs/flows/flow_put.c. */
+#include <config.h>
+
+#include "ovs/lookup/flow_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "packets.h"
+#include "util.h"
+
+/* Deleted flows that are left to RCU at the same time. */
+#define MAX_DELETED 512
+
+void
+dpif_xdp_flows_init(struct dpif_xdp_flows *flows)
+{
+    dpif_xdp_cls_init(&flows->cls);
+    dpif_xdp_ufids_init(&flows->ufids);
+    dpif_xdp_known_masks_init(&flows->masks);
+    flows->deleted = NULL;
+    flows->n_deleted = 0;
+}
+
+void
+dpif_xdp_flows_destroy(struct dpif_xdp_flows *flows)
+{
+    dpif_xdp_cls_destroy(&flows->cls);
+    dpif_xdp_ufids_destroy(&flows->ufids);
+    dpif_xdp_known_masks_destroy(&flows->masks);
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *rule)
+{
+    return rule ? CONTAINER_OF(rule, struct dpif_xdp_flow, rule) : NULL;
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_flow_next(const struct dpif_xdp_flows *flows, uint32_t *position)
+{
+    return dpif_xdp_flow_from_rule(dpif_xdp_cls_next(&flows->cls, position));
+}
+
+struct dpif_xdp_actions *
+dpif_xdp_flow_actions(const struct dpif_xdp_flow *flow)
+{
+    return ovsrcu_get(struct dpif_xdp_actions *, &flow->actions);
+}
+
+void
+dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
+                   size_t n_bytes, uint16_t tcp_flags, long long now_ms)
+{
+    uint64_t orig;
+    uint16_t flags;
+
+    atomic_add_relaxed(&flow->n_packets, n_packets, &orig);
+    atomic_add_relaxed(&flow->n_bytes, n_bytes, &orig);
+    atomic_store_relaxed(&flow->used, now_ms);
+    atomic_read_relaxed(&flow->tcp_flags, &flags);
+    if (tcp_flags & ~flags) {
+        uint16_t ignored;
+
+        atomic_or_explicit(&flow->tcp_flags, tcp_flags, &ignored,
+                           memory_order_relaxed);
+    }
+}
+
+void
+dpif_xdp_wc_finish(struct flow_wildcards *wc)
+{
+    if (!wc->masks.vlans[0].tci) {
+        wc->masks.vlans[0].tci = htons(VLAN_VID_MASK | VLAN_CFI);
+    }
+}
+
+static void
+actions_init(struct dpif_xdp_actions *copy, const struct nlattr *actions,
+             size_t size)
+{
+    copy->size = size;
+    copy->growth = dpif_xdp_actions_growth(actions, size);
+    copy->uses_hash = dpif_xdp_actions_use_hash(actions, size);
+    if (size) {
+        memcpy(copy->actions, actions, size);
+    }
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_flow_create(const struct dpif_xdp_place *place,
+                     const struct flow *key, const struct miniflow *map,
+                     const struct nlattr *actions, size_t actions_len,
+                     uint64_t **ret_values)
+{
+    size_t n_key = miniflow_n_values(map);
+    size_t n_words = (sizeof *map / sizeof(uint64_t) + n_key
+                      + place->n_values);
+    struct dpif_xdp_flow *flow;
+
+    flow = xmalloc(sizeof *flow + n_words * sizeof(uint64_t)
+                   + sizeof *flow->first_actions + actions_len);
+    flow->key = (struct miniflow *) (flow + 1);
+    *flow->key = *map;
+    miniflow_init(flow->key, key);
+    *ret_values = miniflow_values(flow->key) + n_key;
+    flow->first_actions
+        = (struct dpif_xdp_actions *) (*ret_values + place->n_values);
+    actions_init(flow->first_actions, actions, actions_len);
+    ovsrcu_init(&flow->actions, flow->first_actions);
+    dpif_xdp_flow_reset_stats(flow);
+    atomic_init(&flow->deleted, false);
+    return flow;
+}
+
+void
+dpif_xdp_flow_reset_stats(struct dpif_xdp_flow *flow)
+{
+    atomic_store_relaxed(&flow->n_packets, 0);
+    atomic_store_relaxed(&flow->n_bytes, 0);
+    atomic_store_relaxed(&flow->used, 0);
+    atomic_store_relaxed(&flow->tcp_flags, 0);
+}
+
+void
+dpif_xdp_flow_set_actions(struct dpif_xdp_flow *flow,
+                          const struct nlattr *actions, size_t size)
+{
+    struct dpif_xdp_actions *old = dpif_xdp_flow_actions(flow);
+    struct dpif_xdp_actions *new = xmalloc(sizeof *new + size);
+
+    actions_init(new, actions, size);
+    ovsrcu_set(&flow->actions, new);
+    if (old != flow->first_actions) {
+        ovsrcu_postpone(free, old);
+    }
+}
+
+void
+dpif_xdp_flow_free(struct dpif_xdp_flows *flows, struct dpif_xdp_flow *flow)
+{
+    flow->next_deleted = flows->deleted;
+    flows->deleted = flow;
+    if (++flows->n_deleted == MAX_DELETED) {
+        dpif_xdp_flows_free(flows);
+    }
+}
+
+static void
+free_flows(struct dpif_xdp_flow *flow)
+{
+    while (flow) {
+        struct dpif_xdp_flow *next = flow->next_deleted;
+
+        if (dpif_xdp_flow_actions(flow) != flow->first_actions) {
+            free(dpif_xdp_flow_actions(flow));
+        }
+        dpif_xdp_rule_uninit(&flow->rule);
+        free(flow);
+        flow = next;
+    }
+}
+
+void
+dpif_xdp_flows_free(struct dpif_xdp_flows *flows)
+{
+    if (flows->deleted) {
+        ovsrcu_postpone(free_flows, flows->deleted);
+        flows->deleted = NULL;
+        flows->n_deleted = 0;
+    }
+}

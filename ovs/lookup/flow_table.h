@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows, and the table that has them.
+ *
+ * Readers are under RCU.  Writers exclude each other by a mutex of the
+ * caller. */
+#ifndef DPIF_XDP_FLOW_TABLE_H
+#define DPIF_XDP_FLOW_TABLE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "flow.h"
+#include "netlink.h"
+#include "openvswitch/types.h"
+#include "ovs-atomic.h"
+#include "ovs-rcu.h"
+#include "ovs/lookup/known_masks.h"
+#include "ovs/lookup/lookup.h"
+#include "ovs/lookup/ufids.h"
+#include "util.h"
+
+/* What the fast path (ovs/fastpath/) has in each flow. */
+struct dpif_xdp_fastpath_flow {
+    uint32_t index;             /* In the tables, or DP_NO_FLOW. */
+    uint32_t old_index;         /* What 'index' replaced last, not reclaimed
+                                 * yet, or DP_NO_FLOW. */
+    uint64_t n_packets;         /* Counted by entries that are gone. */
+    uint64_t n_bytes;
+    uint64_t used;              /* Monotonic ms. */
+    uint16_t tcp_flags;
+    uint8_t reason;             /* enum dpif_xdp_fastpath_reason. */
+    bool counted;               /* In the numbers of flows by reason. */
+    bool released;              /* To be freed with its last entry. */
+    uint8_t hook;               /* Of its port: enum dpif_xdp_hook. */
+    bool on_tcx;                /* Compiled for the programs at tcx. */
+};
+
+/* The actions of a flow, immutable, freed through RCU. */
+struct dpif_xdp_actions {
+    size_t size;
+    uint32_t growth;                    /* Bytes that they may prepend. */
+    bool uses_hash;                     /* Of the packet's 5-tuple. */
+    OVS_ALIGNED_VAR(8) struct nlattr actions[];
+};
+
+/* A flow.  Immutable but for 'actions' and the statistics.  Its key, the values
+ * of its rule and the actions that it began with are in one block of memory
+ * with it. */
+struct dpif_xdp_flow {
+    struct dpif_xdp_rule rule;          /* In flows->cls. */
+    struct miniflow *key;               /* Unmasked, of the first packet. */
+    OVSRCU_TYPE(struct dpif_xdp_actions *) actions;
+    struct dpif_xdp_actions *first_actions;
+    ovs_u128 ufid;
+    struct dpif_xdp_flow *next_deleted; /* In flows->deleted. */
+
+    /* Of the engine. */
+    atomic_uint64_t n_packets;
+    atomic_uint64_t n_bytes;
+    atomic_llong used;                  /* Monotonic ms; 0: never. */
+    atomic_uint16_t tcp_flags;
+
+    /* Guarded by the mutex of writers. */
+    struct dpif_xdp_fastpath_flow fp;
+    atomic_bool deleted;                /* Read by any thread. */
+};
+
+/* Brings all of a flow closer. */
+static inline void
+dpif_xdp_flow_prefetch(const struct dpif_xdp_flow *flow)
+{
+    for (size_t i = 0; i < sizeof *flow; i += CACHE_LINE_SIZE) {
+        OVS_PREFETCH_WRITE((const char *) flow + i);
+    }
+}
+
+/* The flows of a datapath. */
+struct dpif_xdp_flows {
+    struct dpif_xdp_cls cls;
+
+    /* For writers. */
+    struct dpif_xdp_ufids ufids;
+    struct dpif_xdp_known_masks masks;
+    struct dpif_xdp_flow *deleted;      /* To be freed through RCU. */
+    size_t n_deleted;
+};
+
+/* A flow's key in compressed form. */
+struct dpif_xdp_flow_key {
+    struct miniflow mf;
+    uint64_t buf[FLOW_U64S];
+};
+
+static inline void
+dpif_xdp_flow_key_init(struct dpif_xdp_flow_key *key, const struct flow *flow)
+{
+    miniflow_map_init(&key->mf, flow);
+    miniflow_init(&key->mf, flow);
+}
+
+void dpif_xdp_flows_init(struct dpif_xdp_flows *);
+
+/* Frees what 'flows', which is empty, refers to. */
+void dpif_xdp_flows_destroy(struct dpif_xdp_flows *flows);
+
+/* Returns the flow that follows '*position' as dpif_xdp_cls_next() does. */
+struct dpif_xdp_flow *dpif_xdp_flow_next(const struct dpif_xdp_flows *,
+                                         uint32_t *position);
+
+/* Allocates a flow for packets like 'key', with 'map', and all that it begins
+ * with, with room for the values of its rule, to be inserted at the place, at
+ * '*ret_values'. */
+struct dpif_xdp_flow *dpif_xdp_flow_create(const struct dpif_xdp_place *,
+                                           const struct flow *key,
+                                           const struct miniflow *map,
+                                           const struct nlattr *actions,
+                                           size_t actions_len,
+                                           uint64_t **ret_values);
+
+/* Frees 'flow', which nothing leads to any more, when no thread has it,
+ * together with others, at the latest with those of the next
+ * dpif_xdp_flows_free(). */
+void dpif_xdp_flow_free(struct dpif_xdp_flows *, struct dpif_xdp_flow *flow);
+void dpif_xdp_flows_free(struct dpif_xdp_flows *);
+
+/* The flow that 'rule' belongs to; NULL for NULL. */
+struct dpif_xdp_flow *dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *);
+
+struct dpif_xdp_actions *dpif_xdp_flow_actions(const struct dpif_xdp_flow *);
+void dpif_xdp_flow_set_actions(struct dpif_xdp_flow *, const struct nlattr *,
+                               size_t);
+
+/* Accounts packets that 'flow' handled.  'now_ms' is monotonic. */
+void dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
+                        size_t n_bytes, uint16_t tcp_flags, long long now_ms);
+void dpif_xdp_flow_reset_stats(struct dpif_xdp_flow *);
+
+/* The Netlink form of a mask cannot wildcard whether there is a VLAN tag: a
+ * mask without VLAN means that there is none.  Makes 'wc' say so. */
+void dpif_xdp_wc_finish(struct flow_wildcards *wc);
+
+/* Returns an upper bound of the bytes that 'actions' put in front of a packet
+ * before it leaves or is recirculated. */
+uint32_t dpif_xdp_actions_growth(const struct nlattr *actions, size_t len);
+
+/* Whether 'actions' depend on the hash that the engine gives a packet when it
+ * extracts its key. */
+bool dpif_xdp_actions_use_hash(const struct nlattr *actions, size_t len);
+
+#endif /* ovs/lookup/flow_table.h */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the sources of the provider's class share. */
+#ifndef DPIF_XDP_PROVIDER_PRIVATE_H
+#define DPIF_XDP_PROVIDER_PRIVATE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dpif-provider.h"
+
+struct dpif_op;
+struct smap;
+
+/* operate.c, as the member of struct dpif_class. */
+void dpif_xdp_operate(struct dpif *, struct dpif_op **, size_t n_ops,
+                      enum dpif_offload_type);
+
+/* config.c, as the members of struct dpif_class. */
+int dpif_xdp_set_config(struct dpif *, const struct smap *other_config);
+int dpif_xdp_cache_get_supported_levels(struct dpif *, uint32_t *levels);
+int dpif_xdp_cache_get_name(struct dpif *, uint32_t level, const char **name);
+int dpif_xdp_cache_get_size(struct dpif *, uint32_t level, uint32_t *size);
+int dpif_xdp_cache_set_size(struct dpif *, uint32_t level, uint32_t size);
+
+/* leave.c: whether the daemon ends and its flows stay.  Then
+ * dpif_xdp_leaving_operate() does what the operation asks for as far as it
+ * leaves the flow as it is, and returns whether that was all. */
+bool dpif_xdp_is_leaving(void);
+bool dpif_xdp_leaving_operate(struct dpif *, struct dpif_op *);
+
+/* appctl.c: registers the commands xdp/... */
+void dpif_xdp_appctl_init(void);
+
+#endif /* ovs/provider/provider_private.h */
