@@ -19,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("OVSXDP_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ovs-xdp")) / "vm"
 MODULES = "virtio_pci", "9pnet_virtio", "9p", "overlay"
+APPLETS = "sh mkdir mount insmod poweroff switch_root echo".split()
 PASSED_ON = "OVSXDP_CACHE", "XDG_CACHE_HOME", "LANG"
 
 
@@ -81,7 +82,7 @@ def started(command, results, timeout, memory, capture=False):
             "-cpu", "max", "-smp", "1", "-m", str(memory), "-display", "none", "-no-reboot", "-nodefaults",
             "-serial", f"file:{results}/console.log", "-chardev", "stdio,id=out,signal=off",
             "-serial", "chardev:out", "-kernel", image, "-initrd", initrd(kernel, release),
-            "-append", "console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
+            "-append", "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
             "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
             "-fsdev", f"local,id=results,path={results},security_model=none",
@@ -137,29 +138,39 @@ def initrd(kernel, release):
     with locked(kernel / "initrd.lock"):
         if archive.exists() and archive.stat().st_mtime > (HERE / "init").stat().st_mtime:
             return archive
-        busybox = shutil.which("busybox")
-        if not busybox:
-            raise Unusable("busybox is missing: apt-get install busybox-static")
-        tree = kernel / "initrd"
-        shutil.rmtree(tree, ignore_errors=True)
-        (tree / "bin").mkdir(parents=True)
-        (tree / "modules").mkdir()
-        shutil.copy(busybox, tree / "bin/busybox")
-        for applet in "sh mkdir mount insmod poweroff switch_root echo".split():
-            (tree / "bin" / applet).symlink_to("busybox")
-        shutil.copyfile(HERE / "init", tree / "init")
-        (tree / "init").chmod(0o755)
-        order = [path for name in MODULES for path in module_files(kernel, release, name)]
-        for path in dict.fromkeys(order):
-            shutil.copy(path, tree / "modules")
-        (tree / "modules/order").write_text("".join(f"{path.name}\n" for path in dict.fromkeys(order)))
-        names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
-        partial = archive.with_suffix(".partial")
-        with open(partial, "wb") as file:
-            subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], cwd=tree,
-                           input=names.encode(), stdout=file, check=True)
-        partial.rename(archive)
+        pack(busybox_tree(kernel / "initrd", kernel, release, HERE / "init", MODULES, APPLETS), archive)
         return archive
+
+
+def busybox_tree(tree, kernel, release, init, modules, applets):
+    """Makes the folder 'tree' anew: what a root of busybox, the program 'init' and the kernel's 'modules' needs.  Returns
+    it."""
+    busybox = shutil.which("busybox")
+    if not busybox:
+        raise Unusable("busybox is missing: apt-get install busybox-static")
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / "bin").mkdir(parents=True)
+    (tree / "modules").mkdir()
+    shutil.copy(busybox, tree / "bin/busybox")
+    for applet in applets:
+        (tree / "bin" / applet).symlink_to("busybox")
+    shutil.copyfile(init, tree / "init")
+    (tree / "init").chmod(0o755)
+    order = dict.fromkeys(path for name in modules for path in module_files(kernel, release, name))
+    for path in order:
+        shutil.copy(path, tree / "modules")
+    (tree / "modules/order").write_text("".join(f"{path.name}\n" for path in order))
+    return tree
+
+
+def pack(tree, archive):
+    """Makes 'archive', an initramfs of the folder 'tree'."""
+    names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
+    partial = archive.with_suffix(".partial")
+    with open(partial, "wb") as file:
+        subprocess.run(["busybox", "cpio", "-o", "-H", "newc", "-R", "0:0"], cwd=tree,
+                       input=names.encode(), stdout=file, check=True)
+    partial.rename(archive)
 
 
 def module_files(kernel, release, name):
