@@ -42,6 +42,7 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
     }
     close(fd);
     dev.peer_xdp = oxdp_device_peer_has_xdp(ifname);
+    dev.guest_offloads = oxdp_device_has_guest_offloads(ifname);
     dev.n_rx_queues = dev.n_rx_queues ? dev.n_rx_queues : 1;
     dev.n_tx_queues = dev.n_tx_queues ? dev.n_tx_queues : 1;
     dev.zerocopy = oxdp_netdev_features(dev.ifindex, &features) || features & OXDP_NETDEV_ZEROCOPY;
@@ -64,6 +65,25 @@ bool oxdp_device_peer_has_xdp(const char *ifname)
         close(fd);
     }
     return is_veth && !available;
+}
+
+/* What a reader asks for with TUNSETOFFLOAD shows as features of the device, and asking for anything takes checksums
+ * (drivers/net/tun.c, set_offload).  What it is going to send does not show: the drivers of guests negotiate both. */
+bool oxdp_device_has_guest_offloads(const char *ifname)
+{
+    struct oxdp_link link;
+    bool on = false;
+    int fd;
+
+    if (oxdp_link_get(ifname, &link) || !link.vnet_hdr) {
+        return false;
+    }
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        oxdp_ethtool_feature_get(fd, ifname, "tx-checksum-ip-generic", &on);
+        close(fd);
+    }
+    return on;
 }
 
 /* Queues in use of a driver that does not say: sysfs shows them if it is mounted for this network

@@ -16,6 +16,8 @@ struct oxdp_device {
     int peer_ifindex;           /* Of a veth: the other end, as in struct oxdp_link; else 0. */
     int peer_nsid;
     bool peer_xdp;              /* Of a veth: the other end runs an XDP program in the driver. */
+    bool guest_offloads;        /* Of a tap: its reader takes packets whose checksums are left to it, so it leaves its own to
+                                 * others, and segmentation as well. */
     bool zerocopy;              /* The driver has zero-copy AF_XDP, or nobody knows whether it has. */
     bool local_stack;           /* Frames may come from this machine's or a guest's stack with checksums left to
                                  * offload: veth, tun/tap, virtio and other virtual drivers. */
@@ -26,6 +28,10 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
 
 /* Whether device 'ifname' is a veth with 'peer_xdp'; false also if it cannot be asked. */
 bool oxdp_device_peer_has_xdp(const char *ifname);
+
+/* Whether device 'ifname' is a tap with 'guest_offloads', which a reader turns on and off as its guest's driver comes and
+ * goes; false also if it cannot be asked. */
+bool oxdp_device_has_guest_offloads(const char *ifname);
 
 /* Largest MTU (bytes) that a port in this UMEM design can have: frame size less headroom, record, Ethernet
  * header and two VLAN tags. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link);
+static void parse_info(const struct rtattr *info, struct oxdp_link *link);
 static int get_link(struct oxdp_nl_request *request, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts);
 static void parse_link(const struct nlmsghdr *answer, struct oxdp_link *ret_link, struct rtnl_link_stats64 *stats);
 static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type);
@@ -292,18 +293,31 @@ static void parse_link_attr(const struct rtattr *attr, struct oxdp_link *link)
     case IFLA_LINK_NETNSID:
         link->peer_nsid = oxdp_nl_u32(attr);
         break;
-    case IFLA_LINKINFO: {
-        int len = RTA_PAYLOAD(attr);
-
-        for (const struct rtattr *in = RTA_DATA(attr); RTA_OK(in, len); in = RTA_NEXT(in, len)) {
-            if (in->rta_type == IFLA_INFO_KIND) {
-                snprintf(link->kind, sizeof link->kind, "%s", (const char *) RTA_DATA(in));
-            }
-        }
+    case IFLA_LINKINFO:
+        parse_info(attr, link);
         break;
-    }
     default:
         break;
+    }
+}
+
+/* The kernel puts the kind before the data. */
+static void parse_info(const struct rtattr *info, struct oxdp_link *link)
+{
+    int len = RTA_PAYLOAD(info);
+
+    for (const struct rtattr *in = RTA_DATA(info); RTA_OK(in, len); in = RTA_NEXT(in, len)) {
+        if (in->rta_type == IFLA_INFO_KIND) {
+            snprintf(link->kind, sizeof link->kind, "%s", (const char *) RTA_DATA(in));
+        } else if (in->rta_type == IFLA_INFO_DATA && !strcmp(link->kind, "tun")) {
+            int data_len = RTA_PAYLOAD(in);
+
+            for (const struct rtattr *data = RTA_DATA(in); RTA_OK(data, data_len); data = RTA_NEXT(data, data_len)) {
+                if (data->rta_type == IFLA_TUN_VNET_HDR) {
+                    link->vnet_hdr = *(const uint8_t *) RTA_DATA(data);
+                }
+            }
+        }
     }
 }
 

@@ -106,7 +106,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_port_follow_obj(dp, port);
     }
     if (is_current(dp, port, ifindex, config.seq)
-        && dpif_xdp_port_follow_peer(dp, port)) {
+        && dpif_xdp_port_follow_other_end(dp, port)) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->shaped = config.shaped;
         ovs_rwlock_unlock(&port->tx_rwlock);

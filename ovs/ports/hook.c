@@ -24,9 +24,19 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_hook);
 
 #define DRAIN_MS 100
 
-/* Packets that sockets of this machine make should stay whole: they come
- * through a veth.  But a container that runs an XDP program of its own means
- * frames, not sockets.  Whoever asks for a mode or a program of XDP wants XDP.
+/* Whether what comes from 'device' has been left unfinished by a network stack:
+ * segments and checksums are to be made of it later.  So it is with packets of
+ * sockets, which come through a veth, unless the container runs an XDP program
+ * of its own and means frames; and with those of a guest that has offloads,
+ * which the kernel loses at XDP (docs/decisions/0015-guests.md). */
+static bool
+sends_unfinished(const struct oxdp_device *device)
+{
+    return (!strcmp(device->driver, "veth") ? !device->peer_xdp
+            : device->guest_offloads);
+}
+
+/* What is unfinished should stay whole.  Whoever asks for a mode or a program of XDP wants XDP.
  * Internal ports have no options: the host wants its offloads. */
 enum dpif_xdp_hook
 dpif_xdp_port_choose_hook(const struct dpif_xdp_dp *dp,
@@ -39,8 +49,7 @@ dpif_xdp_port_choose_hook(const struct dpif_xdp_dp *dp,
     return (dpif_xdp_internal_is(port->netdev) ? DPIF_XDP_HOOK_TCX
             : hook != DPIF_XDP_HOOK_AUTO ? hook
             : config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
-              && !strcmp(port->device.driver, "veth")
-              && !port->device.peer_xdp
+              && sends_unfinished(&port->device)
             ? DPIF_XDP_HOOK_TCX : DPIF_XDP_HOOK_XDP);
 }
 
@@ -138,8 +147,8 @@ move_to_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **errorp)
 }
 
 /* What has changed about the device since 'port' was opened; but the hook is
- * chosen for 'peer_xdp' as it was seen, and chosen again if that has changed by
- * now: the kernel tells of it. */
+ * chosen for the other end as it was seen, and chosen again if that has changed
+ * by now: the kernel tells of it. */
 static int
 refresh_device(struct dpif_xdp_port *port)
 {
@@ -150,6 +159,7 @@ refresh_device(struct dpif_xdp_port *port)
         return error ? error : ENODEV;
     }
     device.peer_xdp = port->device.peer_xdp;
+    device.guest_offloads = port->device.guest_offloads;
     port->device = device;
     return 0;
 }
@@ -183,21 +193,44 @@ change_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return error;
 }
 
-bool
-dpif_xdp_port_follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+/* Looks at the other end of 'port' again, and returns whether it is otherwise
+ * than it was. */
+static bool
+refresh_other_end(struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->dev);
     bool peer_xdp = oxdp_device_peer_has_xdp(name);
+    bool guest_offloads = oxdp_device_has_guest_offloads(name);
+    bool changed = false;
+
+    if (peer_xdp != port->device.peer_xdp) {
+        VLOG_INFO("%s: an XDP program %s the other end", name,
+                  peer_xdp ? "came to" : "went from");
+        changed = true;
+    }
+    if (guest_offloads != port->device.guest_offloads) {
+        VLOG_INFO("%s: the guest turned its offloads %s", name,
+                  guest_offloads ? "on" : "off");
+        changed = true;
+    }
+    port->device.peer_xdp = peer_xdp;
+    port->device.guest_offloads = guest_offloads;
+    return changed;
+}
+
+bool
+dpif_xdp_port_follow_other_end(struct dpif_xdp_dp *dp,
+                               struct dpif_xdp_port *port)
+{
     struct dpif_xdp_netdev_config config;
+    bool peer_xdp;
     enum dpif_xdp_hook wanted;
     int hook;
 
-    if (peer_xdp == port->device.peer_xdp) {
+    if (!refresh_other_end(port)) {
         return true;
     }
-    port->device.peer_xdp = peer_xdp;
-    VLOG_INFO("%s: an XDP program %s the other end", name,
-              peer_xdp ? "came to" : "went from");
+    peer_xdp = port->device.peer_xdp;
     dpif_xdp_netdev_get_config(port->dev, &config);
     wanted = dpif_xdp_port_choose_hook(dp, port, &config);
     atomic_read(&port->hook, &hook);
@@ -208,6 +241,7 @@ dpif_xdp_port_follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         && oxdp_tcx_set_from_xdp(dp->progs, port->device.ifindex, peer_xdp)) {
         return false;
     }
-    oxdp_offloads_follow_peer(name, peer_xdp, &port->offloads);
+    oxdp_offloads_follow_peer(netdev_get_name(port->dev), peer_xdp,
+                              &port->offloads);
     return true;
 }

@@ -82,9 +82,10 @@ void dpif_xdp_port_set_hook(struct dpif_xdp_dp *, struct dpif_xdp_port *,
     OVS_REQUIRES(dp->port_mutex);
 
 /* ovs/ports/hook.c: a program came to the other end of the veth that
- * 'port' is, or went.  Returns whether 'port' stays open: if not, then it is to
+ * 'port' is, or went; or the guest behind the tap that 'port' is turned its
+ * offloads on or off.  Returns whether 'port' stays open: if not, then it is to
  * be opened anew. */
-bool dpif_xdp_port_follow_peer(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+bool dpif_xdp_port_follow_other_end(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dp->port_mutex);
 
 /* ovs/ports/sock.c: opens an AF_XDP socket in each of 'port->rxqs', which

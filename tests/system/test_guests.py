@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests with the offloads of their drivers, on ports without options.
+
+    red ------------ to-red   \\            / tap-virtio, tap-queues, tap-plain \\
+    blue (XDP) ----- to-blue   >--[ br0 ]--<                                     >--- one guest
+    the host ------- br0      /            \\ tap-e1000e, tap-vmxnet3           /
+
+The guest is booted once for the file; its cards are in namespaces of their own (guest.py).
+"""
+import contextlib
+import json
+import re
+
+import pytest
+
+import guest as guests
+import lab
+import switch as switches
+import traffic
+
+NO_OFFLOADS = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off"
+MODELS = {"virtio": ("virtio-net-pci",), "queues": ("virtio-net-pci", 2), "plain": (f"virtio-net-pci,{NO_OFFLOADS}",),
+          "e1000e": ("e1000e",), "vmxnet3": ("vmxnet3",)}
+OTHERS = {"red": "10.0.0.1", "blue": "10.0.0.2", "host": "10.0.0.100"}
+PAIRS = [(card, other) for card in MODELS for other in OTHERS] + [
+    ("virtio", "queues"), ("virtio", "plain"), ("queues", "e1000e"), ("e1000e", "vmxnet3")]
+SIZE = 4 << 20
+
+
+class Network:
+    """Everybody by name, and the addresses at which they are found."""
+
+    def __init__(self, world, switch):
+        self.switch = switch
+        self.addresses = dict(OTHERS)
+        self.cards = {name: guests.Card(name, *model) for name, model in MODELS.items()}
+        try:
+            world.enter_context(guests.Guest(*self.cards.values()))
+        except guests.Unusable as problem:
+            pytest.skip(str(problem))
+        switch.add_bridge("br0")
+        lab.run("ip", "link", "set", "br0", "up")
+        self.ends = {"host": lab.Namespace(), **self.cards}
+        for name, settings in ("red", ()), ("blue", ("options:xdp-hook=xdp",)):
+            self.ends[name] = world.enter_context(lab.Namespace(name))
+            lab.make_veth(f"to-{name}", self.ends[name])
+            switch.add_port(f"to-{name}", interface=settings)
+        for number, (name, card) in enumerate(self.cards.items(), 11):
+            switch.add_port(card.tap)
+            self.addresses[name] = f"10.0.0.{number}"
+        for name, address in self.addresses.items():
+            self.ends[name].run("ip", "address", "add", f"{address}/24", "dev", "br0" if name == "host" else "eth0")
+            data = self.file("data", name)
+            self.ends[name].run("sh", "-c", f"head -c {SIZE} /dev/urandom > {data}")
+            self.ends[name].start("iperf3", "-s")
+
+    def file(self, what, name):
+        return f"{'/tmp' if name in self.cards else self.switch.rundir}/{what}-{name}"
+
+    def sum(self, what, name):
+        return self.ends[name].run("sha256sum", self.file(what, name)).split()[0]
+
+    def hook(self, name):
+        return self.switch.status(self.cards[name].tap)["xdp-hook"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def world():
+    lab.new_host()
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def switch(world):
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath has hooks")
+    return world.enter_context(switches.Switch())
+
+
+@pytest.fixture(scope="module")
+def network(world, switch):
+    return Network(world, switch)
+
+
+def exchange(network, one, other):
+    """Each sends a file to the other, in the same TCP connection."""
+    ends, netcat = network.ends, "busybox nc {} < {} > {}"
+    ends[other].start("sh", "-c", netcat.format("-l -p 5010", network.file("data", other), network.file("got", other)))
+    lab.wait_until(lambda: re.search(":1392 0+:0000 0A", ends[other].run("cat", "/proc/net/tcp", "/proc/net/tcp6")), "a listener")
+    ends[one].run("sh", "-c", netcat.format(f"{network.addresses[other]} 5010", network.file("data", one),
+                                            network.file("got", one)))
+    assert network.sum("got", one) == network.sum("data", other)
+    lab.wait_until(lambda: network.sum("got", other) == network.sum("data", one), f"the file from {one} to {other}")
+
+
+def losses(network, one, other):
+    """How many of a few datagrams went lost, each way at once: no more than a socket that nobody reads has room for."""
+    report = json.loads(network.ends[one].run("iperf3", "-c", network.addresses[other], "-u", "--bidir", "-b", "20M", "-l",
+                                              1400, "-n", "70K", "-J"))["end"]
+    return [report[direction]["lost_packets"] for direction in ("sum_received", "sum_received_bidir_reverse")]
+
+
+def test_hook_is_what_the_guest_needs(network):
+    """Offloads leave packets unfinished, which XDP cannot have; a guest without them is served by XDP."""
+    for name in MODELS:
+        assert network.hook(name) == ("xdp" if name == "plain" else "tcx"), name
+
+
+@pytest.mark.parametrize("one,other", PAIRS)
+def test_traffic(network, one, other):
+    """Of every size, both ways."""
+    assert traffic.ping(network.ends[one], network.addresses[other], count=2, size=4000)
+    exchange(network, one, other)
+    assert losses(network, one, other) == [0, 0]
+
+
+def test_hook_follows_the_driver(network):
+    """A guest reboots: a loader without offloads has the card for a while."""
+    card = network.cards["virtio"]
+    drivers = "/sys/bus/virtio/drivers/virtio_net"
+    device = card.run("sh", "-c", "basename $(readlink /sys/class/net/eth0/device)").strip()
+    card.run("sh", "-c", f"echo {device} > {drivers}/unbind")
+    lab.wait_until(lambda: network.hook("virtio") == "xdp", "XDP")
+    card.run("sh", "-c", f"echo {device} > {drivers}/bind")
+    card.settle()
+    card.run("ip", "address", "add", f"{network.addresses['virtio']}/24", "dev", "eth0")
+    lab.wait_until(lambda: network.hook("virtio") == "tcx", "tcx")
+    exchange(network, "virtio", "red")
