@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers: dp <- bpf <- core <- ovs <- tools, bench, tests.
 
-Reads the include lines of the tree and compares them with the table below, which is docs/architecture.md's
+Reads the include lines of the tree and compares them with the table below, which is docs/explanation/architecture.md's
 section on layers in a form that can be checked.
 """
 import pathlib

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ovs-appctl xdp/...: what the datapath does, for people and for programs.
  *
- * docs/xdp-appctl.md describes the commands. */
+ * docs/reference/xdp-appctl.md describes the commands. */
 #include <config.h>
 
 #include "ovs/provider/appctl.h"

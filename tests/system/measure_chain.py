@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures service chains: the table in docs/service-chains.md.
+"""Measures service chains: the table in docs/how-to/service-chains.md.
 
     tests/system/measure_chain.py [ROUNDS]          as root; default: 3
 

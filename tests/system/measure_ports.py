@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what ports cost: the table "Size" in docs/limits.md.
+"""Measures what ports cost: the table in docs/explanation/performance.md.
 
     tests/system/measure_ports.py [COUNT...]        as root; default: 32 200 1000
 

@@ -133,7 +133,7 @@ def test_target_that_takes_no_redirects(both):
     frame = wire.udp_frame(RED, lab.mac_of(both.green), b"anyway  ")
 
     def runs_at(hook):
-        """A frame may be lost in the milliseconds until the switch hears of the change (docs/limits.md)."""
+        """A frame may be lost in the milliseconds until the switch hears of the change (docs/reference/behaviour.md)."""
         red.send(frame)
         arrived = green.receive(lambda seen: b"anyway" in seen, limit=2)
         return arrived and test_tcx.flow_counts(both.switch, f"dp:{hook}", "udp")[2]

@@ -20,7 +20,7 @@ HOOK = "xdp"
 RED = "02:00:00:00:00:01"
 BUILD = switches.TOP / "scripts/ovs-xdp-obj"
 
-# Programs of users: the one of docs/custom-programs.md, and others by what is wrong with them.
+# Programs of users: the one of docs/how-to/custom-programs.md, and others by what is wrong with them.
 SOURCES = {
     "no-program": '#define OXDP_OWN_ENTRY\n#include "bpf/xdp.bpf.c"\n'
                   'SEC("xdp")\nint other_name(struct xdp_md *ctx) { return datapath(ctx); }\n',
@@ -33,7 +33,7 @@ SOURCES = {
                '#include "bpf/xdp.bpf.c"\n',
     "mute": '#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\nchar LICENSE[] SEC("license") = "GPL";\n'
             'SEC("xdp")\nint oxdp_xdp(struct xdp_md *ctx) { return XDP_PASS; }\n',
-    "filter": re.search(r"\n\n(    #define OXDP_OWN_ENTRY\n.*?\n    }\n)", (switches.TOP / "docs/custom-programs.md").read_text(
+    "filter": re.search(r"\n\n(    #define OXDP_OWN_ENTRY\n.*?\n    }\n)", (switches.TOP / "docs/how-to/custom-programs.md").read_text(
         encoding="utf-8"), re.DOTALL)[1],
     "layout": '#include "dp/table.h"\n#undef DP_MAX_MASKS\n#define DP_MAX_MASKS 64\n#include "bpf/xdp.bpf.c"\n',
     "maps": '#include <linux/bpf.h>\n#define BPF_MAP_TYPE_DEVMAP BPF_MAP_TYPE_DEVMAP_HASH\n'

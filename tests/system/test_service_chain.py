@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service chain, as docs/service-chains.md sets it up: three containers that run XDP programs of their own.
+"""A service chain, as docs/how-to/service-chains.md sets it up: three containers that run XDP programs of their own.
 
     red -> [ switch ] -> block (XDP_TX) -> [ switch ] -> route (XDP_REDIRECT) -> [ switch ] -> mark (XDP_TX)
         -> [ switch ] -> green

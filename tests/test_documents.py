@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents hold together: links lead somewhere, tables are tables, files that are named exist, and every page can be
+reached from README.md."""
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+# Files that text names by their path in the tree: `core/kernel/grace.c`, tests/system/test_loops.py.
+NAMED = re.compile(r"(?<![\w/.<>{}*-])((?:dp|bpf|core|ovs|tools|bench|tests|scripts|examples|docs|debian)/[\w./-]+\.(?:c|h|py|md|at|8))\b")
+RULE = re.compile(r"^\|[\s:|-]+\|$")
+
+
+def tracked(suffix):
+    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", f"*{suffix}"], cwd=TOP,
+                           capture_output=True, text=True, check=True).stdout.split("\n")
+    return [TOP / name for name in names if name and (TOP / name).exists()]
+
+
+def pages():
+    try:
+        found = tracked(".md")
+    except (OSError, subprocess.CalledProcessError):        # A tree without its history.
+        found = [path for path in TOP.rglob("*.md") if "build" not in path.relative_to(TOP).parts]
+    return sorted(found)
+
+
+def shown(path):
+    return str(path.relative_to(TOP))
+
+
+def prose(text):
+    """The text without its code: blocks between fences, indented blocks, and `spans`."""
+    text = re.sub(r"(?ms)^```.*?^```", "", text)
+    text = re.sub(r"(?m)^(?: {4}|\t).*$", "", text)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text):
+    """What a forge makes of headings."""
+    found = set()
+    for heading in re.findall(r"(?m)^#+ +(.*?) *#*$", text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", heading).lower()
+        found.add(re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", plain)))
+    return found
+
+
+def broken_links(page, text):
+    for target in LINK.findall(prose(text)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists():
+            yield f"{target}: there is no such file"
+        elif anchor and anchor not in anchors(there.read_text(encoding="utf-8")):
+            yield f"{target}: {path or 'this page'} has no such heading"
+
+
+def broken_tables(text):
+    """A row without a head is shown as text, and a row that is too long loses cells."""
+    width, n = None, 0
+    lines = text.split("\n")
+    for n, line in enumerate(lines, 1):
+        if not line.startswith("|"):
+            width = None
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line))) - 1
+        if width is None:
+            if n == len(lines) or not RULE.match(lines[n]):
+                yield f"line {n}: a table row without a head: an empty line before it, or no |---| below it"
+            width = cells
+        elif cells != width:
+            yield f"line {n}: {cells} cells in a table of {width}"
+
+
+def missing_files(text):
+    for name in sorted(set(NAMED.findall(text))):
+        if not (TOP / name).exists():
+            yield f"{name} does not exist"
+
+
+@pytest.mark.parametrize("page", pages(), ids=shown)
+def test_page(page):
+    text = page.read_text(encoding="utf-8")
+    wrong = [*broken_links(page, text), *broken_tables(text), *missing_files(text)]
+    assert not wrong, f"{shown(page)}:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["NEWS", "docs/ovs-vswitchd-xdp.8"])
+def test_files_named_elsewhere(name):
+    wrong = list(missing_files((TOP / name).read_text(encoding="utf-8").replace("\\-", "-")))
+    assert not wrong, f"{name}: " + "\n".join(wrong)
+
+
+def test_every_page_can_be_reached():
+    """From README.md, by links."""
+    reached, ahead = set(), [TOP / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        for target in LINK.findall(prose(page.read_text(encoding="utf-8"))):
+            there = (page.parent / target.partition("#")[0]).resolve()
+            there = there / "README.md" if there.is_dir() else there
+            if "://" not in target and there.suffix == ".md" and there.exists():
+                ahead.append(there)
+    lost = [shown(page) for page in pages() if page not in reached]
+    assert not lost, f"no link leads from README.md to: {', '.join(lost)}"
+
+
+@pytest.mark.parametrize("text, wrong", [
+    ("| a | b |\n|---|---|\n| 1 | 2 |\n", 0),
+    ("| a | b |\n|---|---|\n\n| 1 | 2 |\n", 1),
+    ("| a | b |\n|---|---|\n| 1 | 2 | 3 |\n", 1),
+    ("| `a|b` | b |\n|---|---|\n", 0),
+])
+def test_tables_are_looked_at(text, wrong):
+    assert len(list(broken_tables(text))) == wrong
+
+
+@pytest.mark.parametrize("text, wrong", [
+    ("[a](README.md) [b](README.md#ovs-xdp)", 0),
+    ("[a](no-such-page.md)", 1),
+    ("[a](README.md#no-such-heading)", 1),
+    ("`[a](no-such-page.md)`\n\n    [b](no-such-page.md)\n", 0),
+])
+def test_links_are_looked_at(text, wrong):
+    assert len(list(broken_links(TOP / "x.md", text))) == wrong
