@@ -3,7 +3,7 @@ from bench.cases import forward
 
 TITLE = "IPv6"
 GROUP = "Forwarding"
-QUESTION = "The same with frames of UDP over IPv6 and a rule that matches the 5-tuple."
+QUESTION = "\"Forwarding from veth to veth\" with frames of UDP over IPv6 and a rule that matches the 5-tuple."
 RULE = "ip6"
 FRAMES = ["--ip6", "--size", "62"]
 ROWS = {"1": forward.ROWS["1"]}

@@ -4,8 +4,8 @@ from bench.lib import measure
 TITLE = "l2fwd: set MAC, back out of the receiving port"
 GROUP = "OVS-AF_XDP"
 ABOUT = "ours-engine"
-QUESTION = ("The same with a rule that sets the destination MAC address and sends frames back to where they "
-            "came from. The minimal AF_XDP program sends them back as they are.")
+QUESTION = ("How many frames per second does a datapath take in, give another destination MAC address, and send back out of "
+            "the port that they came from? The minimal AF_XDP program sends them back as they are.")
 RULE = "hairpin"
 ROWS = {"1": {"title": "1 flow, sent back", "unit": "Mpps", "better": "more"}}
 

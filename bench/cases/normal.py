@@ -3,7 +3,7 @@ from bench.cases import forward
 
 TITLE = "Learning switch"
 GROUP = "Forwarding"
-QUESTION = "The same with the action NORMAL (learning by MAC address)."
+QUESTION = "\"Forwarding from veth to veth\" with the action NORMAL (learning by MAC address)."
 RULE = "normal"
 QUICK = True
 ROWS = {"1k": forward.ROWS["1k"]}

@@ -3,7 +3,8 @@ from bench.cases import pvp
 
 TITLE = "PCP: through a container"
 GROUP = pvp.GROUP
-QUESTION = "The same through a container that redirects from one veth to another in XDP."
+QUESTION = ("Frames come from the wire, go through the switch to a container, which redirects them from one veth to another "
+            "in XDP, and go through the switch to the sink.")
 RULE = pvp.RULE
 ROWS = pvp.ROWS
 

@@ -3,7 +3,8 @@ from bench.cases import forward
 
 TITLE = "Popping a VLAN tag"
 GROUP = "Forwarding"
-QUESTION = "The same with tagged frames and a rule that pops the tag."
+QUESTION = ("\"Forwarding from veth to veth\" with tagged frames and a rule that pops the tag. The bare redirect, for "
+            "comparison, changes nothing.")
 RULE = "pop-vlan"
 FRAMES = ["--vlan", "100"]
 ROWS = {"1": forward.ROWS["1"]}

@@ -3,8 +3,8 @@ from bench.cases import forward
 
 TITLE = "Setting addresses and decrementing TTL"
 GROUP = "Forwarding"
-QUESTION = ("The same with a rule that sets both Ethernet and both IPv4 addresses and decrements TTL. (The bare "
-            "redirect, for comparison, changes nothing, here and in the next three tables.)")
+QUESTION = ("\"Forwarding from veth to veth\" with a rule that sets both Ethernet and both IPv4 addresses and decrements "
+            "TTL. The bare redirect, for comparison, changes nothing.")
 RULE = "set"
 ROWS = {"1": forward.ROWS["1"]}
 

@@ -6,8 +6,8 @@ TITLE = "By turns with a bare redirect"
 GROUP = "Forwarding"
 QUESTION = ("How much longer than with a bare bpf_redirect_map does a frame take from the generator through the switch to "
             "the sink, all of which runs on one core? Test runs of 16,384 frames go through one and the other by turns, a "
-            "few milliseconds each, so that a machine that changes its mood does it to both; the median of the "
-            "differences. The switch has come to rest: its program is the one that fits the flows.")
+            "few milliseconds each, so that a change of the machine's speed meets both; the median of the differences. The "
+            "switch runs the program that is specialised to its flows.")
 RULE = "turns"
 KINDS = {                                   # Row: rule, frames, flows.
     "1": (forward.RULE, [], 1),

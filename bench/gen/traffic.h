@@ -42,7 +42,7 @@ int bench_run_generate(const struct bench_options *);
 
 /* Sends test runs into --dev and into --to by turns; prints pairs of how long each took, nanoseconds a frame.  Where
  * switch and sink run on the generator's CPU, that is the time of all of it; and two runs that follow each other by
- * milliseconds find the machine in the same mood. */
+ * milliseconds find the machine equally fast. */
 int bench_run_turns(const struct bench_options *);
 
 /* Drops and counts what --dev receives; each line on standard input is answered with the counts. */

@@ -2,24 +2,25 @@
 """Where another switch is faster than OVS-XDP, and why.  The list and all numbers come from the results
 (profiles.py), the causes from here; a place without a cause says so."""
 
-from bench.lib import story, summary
+from bench.lib import runs, story, summary
 
 # (case, row, or None for all of them): why.
 CAUSES = {
     ("latency", "first"): (
-        "a bridge decides nothing for each flow; Open vSwitch asks its OpenFlow tables, in a thread of the "
-        "daemon that has to be woken, twice for a request and its answer"),
+        "a bridge decides nothing per flow; Open vSwitch makes an upcall for the request and one for its answer, and each "
+        "wakes a thread of the daemon"),
+    ("tcp", "retransmits"): (
+        "not known; the streams that lost these segments were the faster ones"),
     ("tcp", None): (
-        "segments stay whole at tcx, too, and copying and waking up, the same with both, is nearly all of the "
-        "time; the program's own share stands below as oxdp_tcx"),
+        "copying and waking up, the same with both, take nearly all of the time"),
     ("udp", None): (
-        "a daemon that polls forwards on a second core, which it keeps busy also without traffic; ours forwards "
-        "on the sender's core, where sending is most of the time. Its own share stands below as oxdp_tcx"),
+        "a daemon that polls forwards on a second core, which it keeps busy also without traffic; OVS-XDP forwards on the "
+        "sender's core, where sending takes most of the time"),
     ("tcp_rr", None): (
         "two sockets that wake each other up are nearly all of the time, with every switch"),
     ("host", None): (
-        "an internal port is a veth pair: one more device, with a queue and a softirq of its own, between the "
-        "switch and the host's sockets than the bridge's own device has"),
+        "an internal port is a veth pair: one device, queue and softirq more between the switch and the host's sockets than "
+        "the bridge's own device has"),
     ("flow_api", "del"): (
         "each flow leaves the tables of the programs as well as those of the engine; then the thread "
         "interrupts every other CPU that is not idle, once for a batch, so that the last count has the packet that a "
@@ -30,21 +31,45 @@ CAUSES = {
     ("flows", "del"): (
         "as in \"Flow operations\": two tables to leave instead of one; other CPUs are waited for once"),
     ("gre", None): (
-        "tunnels run in the engine only, with the same code of Open vSwitch that the stock daemon runs, so "
-        "that both are about even"),
+        "tunnels run in the engine only, with the code of Open vSwitch that the stock daemon runs, too"),
     ("idle", None): (
-        "next to nothing with both: each second a thread of ours looks at how often masks are used, what programs may "
-        "leave out, and whether flows that found the tables full have room"),
+        "both use next to nothing. Each second a thread of ours sorts masks by use, looks for what programs may leave out, "
+        "and retries flows that found the tables full"),
+    ("cpu_cost", None): (
+        "at these rates both leave the cores nearly idle"),
     ("storm", None): (
         "128 masks run in the programs; beyond that the engine runs the flows of the others"),
 }
 
 
-def table(results):
-    lines = [["case", "fastest", "times as good as OVS-XDP", "why"]]
-    for case, row, peer, (low, middle, high) in story.behind(results):
+def table(results, named=lambda _, title: title):
+    """Lines of cells: a line for each case and verdict.  'named' shows a case, from its name and title."""
+    lines = [["case", "best other switch, times as good as OVS-XDP", "OVS-XDP is", "why", "run"]]
+    for case, found in _by_case(results):
         about = results["cases"][case]
-        lines.append([f"{about['title']}: {about['rows'][row]['title']}", results["peers"][peer]["title"],
-                      f"{summary.number(middle)} [{summary.number(low)} {summary.number(high)}]",
-                      CAUSES.get((case, row), CAUSES.get((case, None), "not looked into yet"))])
+        for verdict, rows in found.items():
+            shown = [f"{_of_ours(results, case, row)}{about['rows'][row]['title']}: {results['peers'][peer]['title']} "
+                     f"{summary.spread(times)}" for row, peer, times in rows]
+            lines.append([named(case, about["title"]), "; ".join(shown), verdict,
+                          _cause(case, rows), runs.letter(results, case)])
     return lines
+
+
+def _of_ours(results, case, row):
+    """Which of ours it is, if it is not the whole."""
+    ours = story.ours_in(results, case, row)
+    return "" if ours == "ours" else f"{results['peers'][ours]['title']}, "
+
+
+def _by_case(results):
+    """[(case, {verdict: [(row, peer, times)]})]: "slower" beyond noise, or "level"."""
+    found = {}
+    for case, row, peer, times in story.not_ahead(results):
+        verdict = "slower" if times[0] > story.NOISE else "level within noise"
+        found.setdefault(case, {}).setdefault(verdict, []).append((row, peer, times))
+    return sorted(found.items(), key=lambda item: "slower" not in item[1])
+
+
+def _cause(case, rows):
+    causes = dict.fromkeys(CAUSES.get((case, row), CAUSES.get((case, None), "not looked into yet")) for row, *_ in rows)
+    return "; ".join(causes)

@@ -14,8 +14,7 @@ CASE_ORDER = ["forward", "turns", "plain", "rfc2544", "match", "megaflows", "set
               "cores", "churn", "flow_api", "flows", "idle", "program"]
 PEER_ORDER = ["alone", "direct", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-tcx", "ours-engine",
               "ours-engine-free", "stock-afxdp", "stock-packet", "dpdk-afxdp", "dpdk-packet", "kernel-module", "bridge"]
-QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "ours-tcx", "stock-afxdp", "dpdk-afxdp",
-               "bridge"]
+QUICK_PEERS = ["alone", "ceiling", "ours", "ours-xdp", "stock-afxdp", "dpdk-afxdp", "bridge"]
 
 # What one of a unit is in base units.
 UNITS = {"Mpps": 1e6, "thousand/s": 1e3, "us": 1e-6, "ms": 1e-3, "ns": 1e-9, "Gb/s": 1e9}

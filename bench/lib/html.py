@@ -3,7 +3,7 @@
 
 import html
 
-from bench.lib import causes, draw, emulated, field, machine, profiles, story, summary, targets
+from bench.lib import causes, draw, emulated, field, machine, markdown, profiles, runs, story, summary, targets
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c1917; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
@@ -25,7 +25,7 @@ def page(results):
         groups.setdefault(about.get("group", "Cases"), []).append(case)
     body = [*_head(results, groups), *_gains(results), *_emulated(results), *_behind(results), *_targets(results)]
     for group, cases in groups.items():
-        body.append(f'<h2 id="{_anchor(group)}">{html.escape(group)}</h2>')
+        body.append(_heading(group))
         for case in cases:
             body += _case(results, case)
     body += [*_failures(results), *_conditions(results)]
@@ -38,23 +38,24 @@ def _head(results, groups):
     yield "<h1>OVS-XDP and what could be used instead</h1>"
     yield (f"<p>Measured {html.escape(machine.shown(results['machine'], results['started'], results['ended']))}. Absolute "
            "numbers are this machine's; compare ratios. In tables a cell is the median of the rounds, [quartiles], and x, "
-           f"the ratio to {results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round.</p>")
-    for sentence in machine.elsewhere(results):
-        yield f"<p>{html.escape(sentence)}</p>"
-    yield "<nav>" + "".join(f'<a href="#{_anchor(group)}">{html.escape(group)}</a>' for group in groups) + "</nav>"
+           f"the ratio of the medians to that of {results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)}.</p>")
+    yield f"<p>Not measured: {html.escape(markdown.not_measured(results))}.</p>"
+    yield _table(runs.table(results))
+    first = ["What do I gain?", "Where OVS-XDP is not the fastest", *(title for title, *_ in targets.all_tables(results))]
+    yield "<nav>" + "".join(f'<a href="#{_anchor(title)}">{html.escape(title)}</a>' for title in [*first, *groups]) + "</nav>"
 
 
 def _gains(results):
     bars = story.gains(results)
     if bars:
-        yield "<h2>What do I gain?</h2>"
+        yield _heading("What do I gain?")
         yield f'<p class="says">{html.escape(story.gains_sentence(results))}</p>'
         yield _drawn(lambda: draw.gains(bars, "stock Open vSwitch with AF_XDP ports"))
 
 
 def _targets(results):
     for title, note, lines in targets.all_tables(results):
-        yield f"<h2>{html.escape(title)}</h2>"
+        yield _heading(title)
         yield f"<p>{html.escape(note)}</p>"
         yield _table(lines)
 
@@ -91,7 +92,7 @@ def _emulated(results):
 
 def _behind(results):
     lines = causes.table(results)
-    yield "<h2>Where OVS-XDP is not the fastest</h2>"
+    yield _heading("Where OVS-XDP is not the fastest")
     yield f'<div class="why">{_table(lines)}</div>' if len(lines) > 1 else "<p>Nowhere beyond noise.</p>"
     more = profiles.table(results)
     if len(more) > 1:
@@ -135,6 +136,10 @@ def _table(lines, marked=()):
 
 def _our_titles(results):
     return {about["title"] for about in results["peers"].values() if about.get("role") == "ours"}
+
+
+def _heading(title):
+    return f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>'
 
 
 def _anchor(text):

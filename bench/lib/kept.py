@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results that are kept while some of them are measured again."""
 
+import json
+
 from bench.lib import field, machine
+
+
+def as_json(results):
+    """Text for a file: one line for each sample, so that files stay short."""
+    samples = ",\n  ".join(json.dumps(sample) for sample in results["samples"])
+    rest = json.dumps(results | {"samples": []}, indent=1)
+    return rest.replace('\n "samples": []', f'\n "samples": [\n  {samples}\n ]' if samples else '\n "samples": []', 1) + "\n"
 
 
 def updated(old, again):

@@ -14,25 +14,19 @@ def describe():
             "load_before": os.getloadavg()[0]}
 
 
+def named(on):
+    cores = f"{on['cores']} core{'s' if on['cores'] != 1 else ''}"
+    return f"{on['cpu']}, {cores}{' of a virtual machine' if on['virtual'] else ''}, {on['system']}, {on['kernel']}"
+
+
 def shown(on, started, ended):
     """When and where something was measured."""
-    return (f"{started} to {ended} on {on['cpu']}, {on['cores']} cores{' of a virtual machine' if on['virtual'] else ''}, "
-            f"{on['system']}, {on['kernel']}")
+    return f"{started} to {ended} on {named(on)}"
 
 
 def is_same(one, other):
     """Whether numbers that were measured on both can stand in one table."""
     return all(one[what] == other[what] for what in ("cpu", "cores", "kernel", "system"))
-
-
-def elsewhere(results):
-    """A sentence for each other machine that some cases were measured on."""
-    others = {}
-    for about in results["cases"].values():
-        if "measured" in about:
-            where = about["measured"]
-            others.setdefault(shown(where["machine"], where["started"], where["ended"]), []).append(f'"{about["title"]}"')
-    return [f"{', '.join(titles)}: measured {where}." for where, titles in others.items()]
 
 
 def _field(path, name):

@@ -65,10 +65,12 @@ def summed(shown):
             if i < N_SHOWN or name in OUR_PROGRAMS]
 
 
-def table(results):
-    """Lines of cells: who spends how much of its time where."""
+def table(results, only=None):
+    """Lines of cells: who spends how much of its time where; of all cases, or of one."""
     lines = [["case", "measured", "switch", "of the CPU time that was used"]]
     for case, peers in results.get("profiles", {}).items():
+        if only not in (None, case):
+            continue
         for name in dict.fromkeys(name for found in peers.values() for name in found):
             for peer, found in peers.items():
                 if name in found:

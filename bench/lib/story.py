@@ -4,15 +4,18 @@
 from bench.lib import field, summary
 
 OURS = ("ours", "ours-xdp", "ours-tcx")
+NOISE = 1.02                                # Ratios nearer to 1 are 1.
+# Rows in which only who carries at least half as much as ours can be better: (case, row): the row that says how much.
+AT_LIKE_RATES = {("tcp", "retransmits"): "rate"}
 
 # What a newcomer asks: (case, row, above the bars, in a sentence after "N times").
 GAINS = [
-    ("forward", "1k", "Small packets forwarded per second, 1,000 flows", "the small packets per second"),
-    ("rfc2544", "lossless-1", "Small packets forwarded per second without loss", "the small packets without loss"),
-    ("normal", "1k", "Small packets forwarded per second as a learning switch", "the packets as a learning switch"),
-    ("upcalls", "rate", "New flows set up per second", "the new flows per second"),
+    ("forward", "1k", "64-byte packets forwarded per second, 1,000 flows", "the 64-byte packets per second"),
+    ("rfc2544", "lossless-1", "64-byte packets forwarded per second without loss", "the 64-byte packets without loss"),
+    ("normal", "1k", "64-byte packets forwarded per second as a learning switch", "the packets as a learning switch"),
+    ("upcalls", "rate", "new flows set up per second", "the new flows per second"),
     ("tcp", "rate", "TCP between two containers, one stream", "the TCP throughput between containers"),
-    ("latency", "p50", "Shortness of a request's round trip, median", "the speed of answers"),
+    ("latency", "p50", "UDP requests answered one after the other", "the requests answered one after the other"),
 ]
 
 
@@ -32,27 +35,25 @@ def gains(results):
 
 
 def better(results, case, peer, row, reference=field.REFERENCE):
-    """Quartiles of how many times as good as the reference 'peer' was in the same round, whether more or less is
-    better; None if one of them is missing."""
+    """How many times as good as the reference 'peer' was, whether more or less is better: (low, ratio of the medians,
+    high) as summary.ratio() has them; None if one of them is missing."""
     if peer == reference:
         return (1, 1, 1) if summary.values(results, case, peer, row) else None
-    found = summary.ratio(results, case, peer, row, reference)
-    if not found or not all(found):
-        return None
     less = results["cases"][case]["rows"][row]["better"] == "less"
-    return tuple(1 / value for value in reversed(found)) if less else found
+    found = summary.ratio(results, case, *((reference, row, peer) if less else (peer, row, reference)))
+    return found if found and found[1] else None
 
 
 def gains_sentence(results):
     """The same in words."""
     groups = dict(gains(results))
-    shown = [f"{summary.number(times)} times {words}" for _, _, what, words in GAINS if what in groups
+    shown = [f"{summary.times(times)} times {words}" for _, _, what, words in GAINS if what in groups
              for peer, _, times, *_ in groups[what] if peer == "ours"]
     if not shown:
         return ""
     best = sum(group[0][0] in OURS for group in groups.values())
-    return (f"OVS-XDP has, of what stock Open vSwitch has with AF_XDP ports, {', '.join(shown)}. It is the best of "
-            f"the switches measured in {best} of these {len(groups)}.")
+    return (f"Beside stock Open vSwitch with AF_XDP ports OVS-XDP has {', '.join(shown)}. It is the fastest of the "
+            f"switches measured in {best} of these {len(groups)}.")
 
 
 def sentence(results, case):
@@ -86,30 +87,40 @@ def _about_ours(results, case, row, ours):
               and not summary.lost(results, case, peer, row) and (times := better(results, case, ours, row, peer))]
     if rivals:
         times, peer = min(rivals)
-        parts.append(f"{summary.number(times)} times as good as the best other switch "
-                     f"({results['peers'][peer]['title']})")
+        parts.append(f"{summary.times(times)} times as good as the best other switch "
+                     f"({results['peers'][peer]['title']}: {_middle(results, case, peer, row)})")
     for peer in "ceiling", "l2-xdp", "minimal", "direct":
         share = better(results, case, ours, row, peer)
         if share and about["better"] == "more":
             parts.append(f"{share[1]:.0%} of the {results['peers'][peer]['title']}")
         elif share:
-            parts.append(f"{summary.number(share[1])} times as good as the {results['peers'][peer]['title']}")
+            parts.append(f"{summary.times(share[1])} times as good as the {results['peers'][peer]['title']}")
     if any(summary.lost(results, case, peer, row) for peer in results["peers"]) and not rivals:
         parts.insert(0, "every other switch loses packets")
-    unit = field.UNITS.get(about["unit"], 1)
-    middle = summary.quartiles(list(summary.values(results, case, ours, row).values()))[1] / unit
-    said = f"{about['title']}: {who} has {summary.number(middle)} {about['unit']}"
+    said = f"{about['title']}: {who} has {_middle(results, case, ours, row)}"
     return f"{said}, {'; '.join(parts)}." if parts else f"{said}."
+
+
+def _middle(results, case, peer, row):
+    """A median with its unit."""
+    unit = results["cases"][case]["rows"][row]["unit"]
+    middle = summary.quartiles(list(summary.values(results, case, peer, row).values()))[1]
+    return f"{summary.number(middle / field.UNITS.get(unit, 1))} {unit}"
 
 
 def behind(results):
     """Where a switch that one can choose is faster than ours beyond noise:
-    [(case, row, the peer that is fastest, quartiles of how many times as good it is)]."""
+    [(case, row, the peer that is fastest, how many times as good it is)]."""
+    return [found for found in not_ahead(results) if found[3][0] > NOISE]
+
+
+def not_ahead(results):
+    """The same, and where nobody can tell which of both is faster: the ratio may be 1."""
     found = []
     for case, about in results["cases"].items():
         for row in about["rows"]:
             rivals = [(times[1], peer, times) for peer, info in results["peers"].items() if info["role"] == "switch"
-                      and (times := _against_ours(results, case, row, peer)) and times[0] > 1.02]
+                      and (times := _against_ours(results, case, row, peer)) and times[2] >= 1 / NOISE]
             if rivals:
                 _, peer, times = max(rivals)
                 found.append((case, row, peer, times))
@@ -117,12 +128,22 @@ def behind(results):
 
 
 def _against_ours(results, case, row, peer):
-    """How many times as good as ours 'peer' is, with the better one of our hooks for sockets; None if it lost packets
-    where they were to be carried at a given rate."""
+    """How many times as good as ours, as it is without settings, 'peer' is; None if it lost packets where they were to be
+    carried at a given rate."""
     if summary.lost(results, case, peer, row):
         return None
-    ours = best_of_ours(results, case, row)
+    rate = AT_LIKE_RATES.get((case, row))
+    carried = rate and better(results, case, peer, rate, "ours")
+    if rate and not (carried and carried[1] > 0.5):
+        return None
+    ours = ours_in(results, case, row)
     return better(results, case, peer, row, ours) if ours else None
+
+
+def ours_in(results, case, row):
+    """Whom a case is about, or which of ours was measured; None if none was."""
+    wanted = results["cases"][case].get("about", "ours"), "ours"
+    return next((peer for peer in wanted if summary.values(results, case, peer, row)), best_of_ours(results, case, row))
 
 
 def best_of_ours(results, case, row):

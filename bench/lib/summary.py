@@ -21,10 +21,28 @@ def values(results, case, peer, row, key="value"):
 
 
 def ratio(results, case, peer, row, reference=field.REFERENCE):
-    """Quartiles of the ratio to the reference peer in the same round, or None."""
+    """How many times the reference peer's figure it is: (low, ratio of the medians, high), or None.  low and high are the
+    quartiles of the ratios within rounds, and at least as far apart as to have the ratio of the medians between them."""
     mine, theirs = values(results, case, peer, row), values(results, case, reference, row)
+    if peer == reference or not mine or not theirs:
+        return None
+    middle, of = quartiles(list(mine.values()))[1], quartiles(list(theirs.values()))[1]
     both = [mine[r] / theirs[r] for r in mine if theirs.get(r)]
-    return quartiles(both) if both and peer != reference else None
+    if not of:
+        return None
+    low, _, high = quartiles(both) if len(both) > 1 else (middle / of,) * 3
+    return min(low, middle / of), middle / of, max(high, middle / of)
+
+
+def times(value):
+    """A ratio: as many digits as mean something."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 1.995 else f"{value:.2f}"
+
+
+def spread(ratios):
+    """"4.2 [4.0 4.4]"; without brackets what was measured in one round."""
+    low, middle, high = ratios
+    return times(middle) if low == high else f"{times(middle)} [{times(low)} {times(high)}]"
 
 
 def table(results, case):
@@ -92,7 +110,7 @@ def _cell(results, case, peer, row):
     text = f"{middle} [{low} {high}]"
     compared = ratio(results, case, peer, row)
     if compared:
-        text += f" x{number(compared[1])}"
+        text += f" x{times(compared[1])}"
     share = lost(results, case, peer, row)
     return f"{text} (lost {share:.0%})" if share else text
 
@@ -112,18 +130,15 @@ def lost(results, case, peer, row):
 def conditions(results):
     """[(what, how it was)]: the settings that numbers depend on."""
     on, settings = results["machine"], results["settings"]
-    rounds = {}
-    for s in results["samples"]:
-        rounds.setdefault((s["case"], s["peer"]), set()).add(s["round"])
-    rounds = sorted({len(turns) for turns in rounds.values()})
-    yield "rounds", f"{' or '.join(map(str, rounds))} (every other one backwards), interleaved"
+    yield "rounds", (f"{settings['rounds']}, fewer of slow switches; each case's page says where it is different. All switches "
+                     "are measured in each round, every other round backwards")
     yield "a measurement", f"{settings['seconds']:g} s after {max(0.3, settings['seconds'] / 4):g} s of warming up"
     yield "loss allowed in rates without loss", f"{settings.get('loss', 0):.2%}"
     stolen = sorted(s["stolen"] for s in results["samples"] if "stolen" in s)
     if stolen and stolen[-1]:
         yield "CPU time that the hypervisor gave to others", (
-            f"{quartiles(stolen)[1]:.1%} of what was wanted, {stolen[-1]:.0%} at most; above {settings['stolen']:.0%} a "
-            "measurement was made again, twice at most")
+            f"{quartiles(stolen)[1]:.1%} of what was wanted in the median measurement, {stolen[-1]:.0%} at most; above "
+            f"{settings['stolen']:.0%} a measurement was made again, twice at most")
     yield "machine", (f"{on['cpu']}, {on['cores']} cores, {on['memory_mb']} MB, "
                       f"virtual: {'yes' if on['virtual'] else 'no'}")
     yield "system", f"{on['system']}, {on['kernel']}"
@@ -161,6 +176,6 @@ def as_text(results):
             out.append("")
             out += ["  " + "  ".join(cell.ljust(widths[i]) if i < len(line) - 1 else cell
                                      for i, cell in enumerate(line)) for line in lines]
-    out += ["", "median [quartiles] of the rounds; x: ratio to "
-            f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)} in the same round"]
+    out += ["", "median [quartiles] of the rounds; x: ratio of the medians to that of "
+            f"{results['peers'].get(field.REFERENCE, {}).get('title', field.REFERENCE)}"]
     return "\n".join(out).lstrip("\n")

@@ -3,9 +3,10 @@ from bench.peers import ours
 
 
 class Peer(ours.Peer):
-    """tcx in front of sockets: they keep the offloads of their devices."""
+    """tcx where frames come from the generator.  Where sockets are behind the ports, xdp-hook=auto is tcx: that is the peer
+    "ours"."""
 
     name = "ours-tcx"
     title = "OVS-XDP, xdp-hook=tcx"
     hook = "tcx"
-    sockets_only = True
+    only = {"chain", "cpu_cost"}
