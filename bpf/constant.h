@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Constants that are known when a program is loaded: sizes, where tables are, what it leaves out.  They stand in its
  * instructions, where they cost nothing; read-only data would cost a load at each use, and what the verifier removes
- * behind it would leave the load.  The compiler sees marks, which core/programs/patch.h exchanges in the object:
+ * behind it would leave the load.  The compiler sees marks, which core/tables/constants.h exchanges in the object:
  *
  *   mark                    in                              becomes
  *   BPF_MARK_OMITS()        "if 0 == mark goto"             "if 0 == 0 goto", where it is left out

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What a program leaves out because no flow needs it.  0 everywhere: it leaves out nothing.
  *
- * In BPF these are jumps that core/programs/patch.c writes into the program before load: the verifier removes what they pass.
+ * In BPF these are jumps that core/tables/constants.c writes into the program before load: the verifier removes what they pass.
  * A program that leaves out too much stays right, it only hands more frames up: those of protocols that it does not
  * parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of flows with operations
  * that it does not execute (struct dp_op 'codes').  So flows may be installed at any time, whatever program runs.

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/error.h"
+#include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink_private.h"
-#include "core/programs/progs_private.h"
 
 #define OUR_NAME "oxdp_tcx"             /* Of the program in bpf/tcx.bpf.c. */
 

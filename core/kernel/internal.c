@@ -12,10 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/error.h"
+#include "core/kernel/device.h"
 #include "core/kernel/ethtool.h"
+#include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink.h"
-#include "core/programs/progs_private.h"
-#include "core/programs/tcx.h"
 #include "core/kernel/veth.h"
 
 #define SUFFIX "-xdp"

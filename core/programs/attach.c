@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports: what programs know about the devices they are attached to, and the attaching. */
-#include "core/programs/progs_private.h"
+/* Attaching programs to devices, and taking them off. */
+#include "core/programs/progs.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -11,17 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bpf/xdp.skel.h"
+#include "core/error.h"
 #include "core/kernel/device.h"
 #include "core/kernel/grace.h"
+#include "core/programs/attachment.h"
+#include "core/programs/link.h"
+#include "core/programs/pin.h"
+#include "core/programs/progs_struct.h"
+#include "core/programs/specialise.h"
 #include "core/programs/tcx.h"
+#include "core/programs/tcx_private.h"
 
 #define OUR_PREFIX "oxdp_"              /* Of the names of programs in bpf/. */
 
 static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack);
-static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[]);
-static int take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[], uint32_t n_queues);
-static void give_sockets_back(struct oxdp_progs *progs, struct bpf_port *port);
 static int attach_error(int ifindex, bool native, int err, char **ret_error);
 
 static const char *const mode_names[] = {
@@ -56,7 +59,7 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
 int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
                              uint32_t n_queues, char **ret_error)
 {
-    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
     struct bpf_port before;
     int err;
 
@@ -64,14 +67,14 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
         return oxdp_fail(-ENODEV, ret_error, "the device is no port");
     }
     before = at->port;
-    err = take_sockets(progs, &at->port, sock_fds, n_queues);
+    err = oxdp_attachment_take_sockets(progs, &at->port, sock_fds, n_queues);
     at->port.local_stack = local_stack;
     at->port.continues = 1;
     err = err ? err : oxdp_attachment_write(progs, at);
     err = err ? err : attach(progs, at, native, local_stack);
     if (err) {
         err = attach_error(ifindex, native, err, ret_error);
-        give_sockets_back(progs, &at->port);
+        oxdp_attachment_give_sockets_back(progs, &at->port);
         at->port = before;
         oxdp_attachment_write(progs, at);
     }
@@ -81,14 +84,14 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
 /* The program that only lets packets pass (core/programs/tcx.c) makes room for ours. */
 static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack)
 {
+    bool passes = at->pass_fd >= 0;
     int err;
 
     oxdp_special_begin_attach(progs, local_stack);
-    if (at->passes && at->link_fd >= 0) {
-        at->passes = false;
+    at->pass_fd = -1;
+    if (passes && at->link_fd >= 0) {
         err = oxdp_link_exchange(progs, at);
     } else {
-        at->passes = false;
         at->native = native;
         err = oxdp_link_attach(progs, at);
     }
@@ -98,7 +101,7 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool nat
 
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
 {
-    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
 
     if (at) {
         oxdp_special_begin_attach(progs, false);
@@ -106,16 +109,38 @@ void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
         at->link_fd = -1;
         oxdp_special_end_attach(progs);
         oxdp_grace(NULL);               /* Frames that the program has are still to find their socket. */
-        give_sockets_back(progs, &at->port);
+        oxdp_attachment_give_sockets_back(progs, &at->port);
         at->port.local_stack = 0;
         at->port.continues = 0;
         oxdp_attachment_write(progs, at);
     }
 }
 
+uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
+{
+    uint32_t n = 0;
+
+    oxdp_special_begin_attach(progs, false);
+    for (uint32_t i = 0; !progs->taken_over && i < progs->max_ports; i++) {
+        struct oxdp_attachment *at = &progs->attachments[i];
+
+        if (at->old_program || at->old_tcx) {
+            int err = at->old_program ? oxdp_link_exchange(progs, at) : 0;
+
+            err = err || !at->old_tcx ? err : oxdp_tcx_take_over(progs, at);
+            at->error = err;
+            n += !err;
+        }
+    }
+    progs->taken_over = true;
+    oxdp_special_end_attach(progs);
+    oxdp_pins_forget_old(progs->pins);
+    return n;
+}
+
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
 {
-    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
 
     if (at) {
         oxdp_link_detach(progs, "link", at->link_fd, ifindex);
@@ -126,59 +151,9 @@ void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex)
 
 int oxdp_progs_error(const struct oxdp_progs *progs, int ifindex)
 {
-    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    const struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
 
     return at ? at->error : -ENODEV;
-}
-
-int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
-{
-    int fd = bpf_map__fd(progs->maps->maps.outputs);
-    int err;
-
-    if (port_no >= progs->max_ports) {
-        return -ERANGE;
-    }
-    if (ifindex) {
-        err = bpf_map_update_elem(fd, &port_no, &ifindex, BPF_ANY);
-    } else {
-        err = bpf_map_delete_elem(fd, &port_no);
-        err = err == -ENOENT ? 0 : err;
-    }
-    if (!err) {
-        err = oxdp_groups_set_output(progs, port_no, ifindex);
-    }
-    progs->can_output[port_no] = ifindex && !err;
-    progs->absent[port_no] = false;
-    return err;
-}
-
-int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no)
-{
-    int err = oxdp_progs_set_output(progs, port_no, 0);
-
-    if (!err) {
-        progs->absent[port_no] = true;
-    }
-    return err;
-}
-
-bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no)
-{
-    return port_no < progs->max_ports && progs->absent[port_no];
-}
-
-bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no)
-{
-    return port_no < progs->max_ports && progs->can_output[port_no];
-}
-
-bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no)
-{
-    int ifindex;
-
-    return oxdp_progs_can_output(progs, port_no)
-        && bpf_map_lookup_elem(bpf_map__fd(progs->maps->maps.outputs), &port_no, &ifindex) == -ENOENT;
 }
 
 const char *oxdp_mode_to_string(enum oxdp_mode mode)
@@ -195,140 +170,6 @@ bool oxdp_mode_from_string(const char *s, enum oxdp_mode *ret_mode)
         }
     }
     return false;
-}
-
-int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool local_stack,
-                        const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error)
-{
-    struct oxdp_attachment *at;
-    int err;
-
-    if (oxdp_progs_find(progs, ifindex)) {
-        return oxdp_fail(-EBUSY, ret_error, "the device is already a port of this datapath");
-    }
-    for (at = progs->attachments; at < progs->attachments + progs->max_ports && at->ifindex; at++) {
-        continue;
-    }
-    if (at == progs->attachments + progs->max_ports) {
-        return oxdp_fail(-ENOSPC, ret_error, "the datapath has its maximum of %u ports", progs->max_ports);
-    }
-
-    *at = (struct oxdp_attachment) {
-        .ifindex = ifindex,
-        .link_fd = -1,
-        .tcx_fd = -1,
-        .port = {
-            .ifindex = ifindex,
-            .port_no = port_no,
-            .n_queues = n_queues,
-            .local_stack = local_stack,
-            .counter_slot = at - progs->attachments + 1,
-        },
-    };
-    err = set_port(progs, at, sock_fds);
-    if (err) {
-        oxdp_attachment_free(progs, at);
-        return oxdp_fail(err, ret_error, "cannot write the port into the datapath's tables: %s", strerror(-err));
-    }
-    *ret_at = at;
-    return 0;
-}
-
-struct oxdp_attachment *oxdp_progs_find(const struct oxdp_progs *progs, int ifindex)
-{
-    for (uint32_t i = 0; ifindex && i < progs->max_ports; i++) {
-        if (progs->attachments[i].ifindex == ifindex) {
-            return &progs->attachments[i];
-        }
-    }
-    return NULL;
-}
-
-static int reserve_sockets(struct oxdp_progs *progs, uint32_t n, uint32_t *ret_first)
-{
-    uint32_t run = 0;
-
-    for (uint32_t i = 0; i < progs->max_sockets; i++) {
-        run = progs->socket_used[i] ? 0 : run + 1;
-        if (run == n) {
-            *ret_first = i + 1 - n;
-            memset(progs->socket_used + *ret_first, true, n * sizeof *progs->socket_used);
-            return 0;
-        }
-    }
-    return -ENOSPC;
-}
-
-static int take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[], uint32_t n_queues)
-{
-    int err = n_queues ? reserve_sockets(progs, n_queues, &port->first_socket) : 0;
-
-    port->n_queues = err ? 0 : n_queues;
-    for (uint32_t q = 0; !err && q < n_queues; q++) {
-        uint32_t i = port->first_socket + q;
-
-        err = bpf_map_update_elem(bpf_map__fd(progs->maps->maps.sockets), &i, &sock_fds[q], BPF_ANY);
-    }
-    return err;
-}
-
-static void give_sockets_back(struct oxdp_progs *progs, struct bpf_port *port)
-{
-    for (uint32_t i = port->first_socket; i < port->first_socket + port->n_queues; i++) {
-        bpf_map_delete_elem(bpf_map__fd(progs->maps->maps.sockets), &i);
-        progs->socket_used[i] = false;
-    }
-    port->n_queues = 0;
-}
-
-/* The port itself is written last: from then on the program uses the rest. */
-static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[])
-{
-    struct bpf_port *port = &at->port;
-    uint32_t direct = port->ifindex & (progs->n_direct - 1);
-    int err = take_sockets(progs, port, sock_fds, port->n_queues);
-
-    if (!err) {
-        oxdp_counters_take_slot(progs, port->counter_slot);
-        at->overflow = progs->direct[direct];
-        err = oxdp_attachment_write(progs, at);
-        if (!at->overflow) {
-            progs->direct[direct] = port->ifindex;
-        }
-    }
-    return err;
-}
-
-int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
-{
-    if (at->overflow) {
-        return bpf_map_update_elem(bpf_map__fd(progs->maps->maps.ports_overflow), &at->port.ifindex, &at->port, BPF_ANY);
-    }
-
-    struct bpf_port *entry = &oxdp_memory_ports(&progs->memory)[at->port.ifindex & (progs->n_direct - 1)];
-    struct bpf_port port = at->port;
-
-    /* Programs look at 'ifindex' first. */
-    port.ifindex = entry->ifindex;
-    *entry = port;
-    __atomic_store_n(&entry->ifindex, at->port.ifindex, __ATOMIC_RELEASE);
-    return 0;
-}
-
-void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at)
-{
-    const struct xdp_bpf *skel = progs->maps;
-    const struct bpf_port *port = &at->port;
-    uint32_t direct = port->ifindex & (progs->n_direct - 1);
-
-    if (at->overflow) {
-        bpf_map_delete_elem(bpf_map__fd(skel->maps.ports_overflow), &port->ifindex);
-    } else if (progs->direct[direct] == port->ifindex) {
-        __atomic_store_n(&oxdp_memory_ports(&progs->memory)[direct].ifindex, 0, __ATOMIC_RELEASE);
-        progs->direct[direct] = 0;
-    }
-    give_sockets_back(progs, &at->port);
-    memset(at, 0, sizeof *at);
 }
 
 bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_ours)

@@ -3,13 +3,12 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bpf/constant.h"
+#include "core/error.h"
 #include "dp/record.h"
 
-static int wrong(int err, char **ret_error, const char *what);
 static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error);
 
 int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *ret, char **ret_error)
@@ -21,7 +20,7 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
 
     *ret_error = NULL;
     if (!value || size < sizeof capability) {
-        return wrong(-ENOENT, ret_error, "it does not say what it can do: include bpf/capability.h");
+        return oxdp_fail(-ENOENT, ret_error, "it does not say what it can do: include bpf/capability.h");
     }
     memcpy(&capability, value, sizeof capability);
     if (capability.table_version != DP_TABLE_VERSION) {
@@ -31,23 +30,14 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
         return wrong_version("records", capability.record_version, DP_RECORD_VERSION, ret_error);
     }
     if (capability.table_layout != BPF_TABLE_LAYOUT) {
-        return wrong(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version: build it again");
+        return oxdp_fail(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version: build it again");
     }
     *ret = capability;
     return 0;
 }
 
-static int wrong(int err, char **ret_error, const char *what)
-{
-    *ret_error = strdup(what);
-    return err;
-}
-
 static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error)
 {
-    if (asprintf(ret_error, "it was built for %s of version %u, this is version %u: build it again", what, theirs,
-                 ours) < 0) {
-        *ret_error = NULL;
-    }
-    return -EPROTO;
+    return oxdp_fail(-EPROTO, ret_error, "it was built for %s of version %u, this is version %u: build it again", what,
+                     theirs, ours);
 }

@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What programs counted. */
-#include "core/programs/progs_private.h"
+#include "core/programs/counter.h"
 
-#include <errno.h>
 #include <string.h>
 
+#include "core/programs/progs.h"
+#include "core/programs/progs_struct.h"
 #include "dp/compiler.h"
-
-int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
-                            uint64_t ret_counters[DP_N_COUNTERS])
-{
-    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
-
-    if (ifindex && !at) {
-        return -ENODEV;
-    }
-    memset(ret_counters, 0, DP_N_COUNTERS * sizeof *ret_counters);
-    oxdp_counters_sum(progs, at ? at->port.counter_slot : BPF_COUNTER_SLOT_NO_PORT, ret_counters);
-    return 0;
-}
 
 void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters[DP_N_COUNTERS])
 {

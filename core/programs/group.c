@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/programs/group.h"
 
-#include "core/programs/progs_private.h"
-
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bpf/xdp.skel.h"
+#include "core/programs/group_private.h"
+#include "core/programs/progs_struct.h"
+#include "core/programs/skeleton.h"
+#include "dp/table.h"
 
 #define MIN_SPARE 16            /* Groups without users that there should be. */
 

@@ -4,7 +4,7 @@
  * Links are pinned and outlive the process, each with its program and that with its maps.  A new process inherits the
  * XDP links of its devices, which go on running the old flows until oxdp_progs_take_over(); tcx links of the process
  * before stand before the new ones until then, and handle every packet. */
-#include "core/programs/progs_private.h"
+#include "core/programs/link.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/programs/attachment.h"
 #include "core/programs/pin.h"
+#include "core/programs/program.h"
+#include "core/programs/progs_struct.h"
 
 static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at);
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at);
@@ -36,28 +39,6 @@ void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int if
         bpf_link_detach(fd);
         close(fd);
     }
-}
-
-uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
-{
-    uint32_t n = 0;
-
-    oxdp_special_begin_attach(progs, false);
-    for (uint32_t i = 0; !progs->taken_over && i < progs->max_ports; i++) {
-        struct oxdp_attachment *at = &progs->attachments[i];
-
-        if (at->old_program || at->old_tcx) {
-            int err = at->old_program ? oxdp_link_exchange(progs, at) : 0;
-
-            err = err || !at->old_tcx ? err : oxdp_tcx_take_over(progs, at);
-            at->error = err;
-            n += !err;
-        }
-    }
-    progs->taken_over = true;
-    oxdp_special_end_attach(progs);
-    oxdp_pins_forget_old(progs->pins);
-    return n;
 }
 
 /* Takes over the link that a process before left on the device; -ENOENT if there is none that can be used. */
@@ -111,8 +92,8 @@ int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
 
 static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
 {
-    return at->passes ? oxdp_tcx_pass_prog(progs)
-        : oxdp_special_prog(progs, oxdp_program_of(progs, at->port.port_no));
+    return at->pass_fd >= 0 ? at->pass_fd
+        : oxdp_program_fd(progs, oxdp_program_of(progs, at->port.port_no));
 }
 
 /* Whether 'link_fd' is what is attached to 'ifindex', in the mode asked for.  A device that was moved to another

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs over the maps of a datapath. */
-#include "core/programs/progs_private.h"
+#include "core/programs/load.h"
 
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/error.h"
+#include "core/kernel/libbpf_log.h"
+#include "core/programs/maps.h"
+#include "core/programs/object.h"
+#include "core/programs/program.h"
+#include "core/programs/progs_struct.h"
 
 #define LOG_SIZE (UINT32_MAX >> 8)      /* As much as the kernel takes; only what it writes becomes memory. */
 #define LAST_WORDS 400                  /* Of the verifier, at most. */
@@ -18,13 +24,6 @@ static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *
 static const char *last_words(char *verifier_log);
 static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
                    char *verifier_log, char **ret_error);
-static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
-
-static __thread bool listening;
-static __thread char last_warning[512];
-static libbpf_print_fn_t others;        /* What this process has libbpf call for threads that do not listen. */
-
 int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
                       int *ret_fd, struct dp_capability *ret_capability, char **ret_error)
 {
@@ -126,33 +125,4 @@ static const char *last_words(char *verifier_log)
         }
     }
     return start;
-}
-
-void oxdp_libbpf_listen(void)
-{
-    libbpf_print_fn_t before = libbpf_set_print(remember_warning);
-
-    if (before != remember_warning) {
-        others = before;
-    }
-    listening = true;
-    last_warning[0] = '\0';
-}
-
-const char *oxdp_libbpf_heard(void)
-{
-    listening = false;
-    return last_warning;
-}
-
-static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
-{
-    if (!listening) {
-        return others ? others(level, format, args) : 0;
-    }
-    if (level == LIBBPF_WARN && !last_warning[0]) {
-        vsnprintf(last_warning, sizeof last_warning, format, args);
-        last_warning[strcspn(last_warning, "\n")] = '\0';
-    }
-    return 0;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The maps of a datapath: made once, shared by every program over them. */
-#include "core/programs/progs_private.h"
+#include "core/programs/maps.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <string.h>
 
-#include "bpf/xdp.skel.h"
+#include "core/error.h"
 #include "core/kernel/grace.h"
 #include "core/programs/pin.h"
+#include "core/programs/progs.h"
+#include "core/programs/progs_struct.h"
+#include "core/programs/skeleton.h"
 #include "core/tables/table.h"
 
 static void set_sizes(struct oxdp_progs *progs);

@@ -2,7 +2,7 @@
 /* Objects that programs come from: the one in this library, or a file of the user's (options:xdp-obj).
  *
  * A file is read once: what is in memory is loaded, specialised and compared, whatever becomes of the file. */
-#include "core/programs/progs_private.h"
+#include "core/programs/object.h"
 
 #include <bpf/libbpf.h>
 #include <elf.h>
@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bpf/xdp.skel.h"
+#include "core/error.h"
 #include "core/programs/capability.h"
+#include "core/programs/skeleton.h"
 
 #define MAX_OBJECT_SIZE (16 << 20)
 

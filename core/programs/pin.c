@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/error.h"
 #include "core/kernel/clsact.h"
 
 #define BPFFS "/sys/fs/bpf"
@@ -45,7 +45,6 @@ static bool has_filter(const char *path);
 static bool is_at_work(const char *path);
 static void remove_pin(const char *path, void *aux);
 static void join(char path[PATH_MAX], const char *folder, const char *name);
-static int fail(int err, char **ret_error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_error)
 {
@@ -57,16 +56,16 @@ int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_err
     }
     pins = calloc(1, sizeof *pins);
     if (!pins) {
-        return fail(-ENOMEM, ret_error, "not enough memory");
+        return oxdp_fail(-ENOMEM, ret_error, "not enough memory");
     }
     remove_dead();
     pins->lock_fd = -1;
     err = make_folders(pins, name);
     err = err ? err : lock_folder(pins);
     if (err) {
-        fail(err, ret_error,
-             err == -EWOULDBLOCK ? "%s is in use by another process%s" : "cannot make %s (%s)",
-             pins->path, err == -EWOULDBLOCK ? "" : strerror(-err));
+        oxdp_fail(err, ret_error,
+                  err == -EWOULDBLOCK ? "%s is in use by another process%s" : "cannot make %s (%s)",
+                  pins->path, err == -EWOULDBLOCK ? "" : strerror(-err));
         free(pins);
         return err == -EWOULDBLOCK ? -EBUSY : err;
     }
@@ -166,7 +165,7 @@ static int mount_bpffs(char **ret_error)
     if (mount("bpf", BPFFS, "bpf", 0, "mode=0700")) {
         int err = -errno;
 
-        return fail(err, ret_error, "cannot mount bpffs at " BPFFS " (%s)", strerror(-err));
+        return oxdp_fail(err, ret_error, "cannot mount bpffs at " BPFFS " (%s)", strerror(-err));
     }
     return 0;
 }
@@ -394,16 +393,4 @@ static void join(char path[PATH_MAX], const char *folder, const char *name)
         path[len++] = *name == '.' ? '_' : *name;
     }
     path[len] = '\0';
-}
-
-static int fail(int err, char **ret_error, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (ret_error && vasprintf(ret_error, format, args) < 0) {
-        *ret_error = NULL;
-    }
-    va_end(args);
-    return err;
 }

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The programs of a datapath: the one of this library, first, and those of users (options:xdp-obj), each for the ports
  * that name its file.  What is in the list is under special.mutex; it changes in the control thread alone. */
-#include "core/programs/progs_private.h"
+#include "core/programs/program.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "core/error.h"
+#include "core/programs/attachment.h"
+#include "core/programs/load.h"
+#include "core/programs/object.h"
+#include "core/programs/progs.h"
+#include "core/programs/progs_struct.h"
 
 static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program **ret_program, char **ret_error);
 static struct oxdp_program *find(const struct oxdp_progs *progs, const char *file, const void *image, size_t size);
@@ -77,7 +84,7 @@ int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_pr
         index--;
     }
     if (program) {
-        err = bpf_obj_get_info_by_fd(oxdp_special_prog(progs, program), &info, &len);
+        err = bpf_obj_get_info_by_fd(oxdp_program_fd(progs, program), &info, &len);
         memcpy(ret_info->name, info.name, sizeof ret_info->name);
         ret_info->id = info.id;
         ret_info->xlated_bytes = info.xlated_prog_len;
@@ -94,6 +101,11 @@ struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t po
     struct oxdp_program *used = port_no < progs->max_ports ? progs->used[port_no] : NULL;
 
     return used ? used : progs->programs;
+}
+
+int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program)
+{
+    return progs->special.omitting && program->special_fd >= 0 ? program->special_fd : program->fd;
 }
 
 void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program)
@@ -178,10 +190,10 @@ static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         const struct oxdp_attachment *at = &progs->attachments[i];
 
-        if (at->ifindex && at->port.port_no == port_no && at->link_fd >= 0 && !at->passes
+        if (at->ifindex && at->port.port_no == port_no && at->link_fd >= 0 && at->pass_fd < 0
             && !at->old_program) {
             const struct oxdp_program *program = oxdp_program_of(progs, port_no);
-            int err = bpf_link_update(at->link_fd, oxdp_special_prog(progs, program), NULL);
+            int err = bpf_link_update(at->link_fd, oxdp_program_fd(progs, program), NULL);
 
             return err ? oxdp_fail(err, ret_error, "%s: the device does not take it in place of the program that it has "
                                    "(%s)", program->file ? program->file : "the XDP program", strerror(-err)) : 0;

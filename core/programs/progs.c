@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/programs/progs_private.h"
+#include "core/programs/progs.h"
 
 #include <bpf/libbpf.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/cpu.h"
+#include "core/error.h"
+#include "core/kernel/libbpf_log.h"
+#include "core/programs/attachment.h"
+#include "core/programs/group_private.h"
+#include "core/programs/maps.h"
 #include "core/programs/pin.h"
+#include "core/programs/program.h"
+#include "core/programs/progs_struct.h"
+#include "core/programs/specialise.h"
 #include "core/programs/tcx.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
@@ -122,16 +128,4 @@ static void pin(struct oxdp_progs *progs, const char *name)
         progs->pins = NULL;
         oxdp_fail(0, &progs->unpinned, "cannot pin programs and maps (%s)", strerror(-err));
     }
-}
-
-int oxdp_fail(int err, char **ret_error, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (ret_error && vasprintf(ret_error, format, args) < 0) {
-        *ret_error = NULL;
-    }
-    va_end(args);
-    return err;
 }

@@ -5,7 +5,7 @@
  * needs, and attaches that instead.  The first flow that needs more brings the complete one back, before it is in the
  * tables: nothing has to be verified then.  Whichever runs is right (dp/omit.h); this is about speed only.  Programs of
  * users are specialised like ours. */
-#include "core/programs/progs_private.h"
+#include "core/programs/specialise.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -13,7 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/tables/need.h"
+#include "core/programs/attachment.h"
+#include "core/programs/load.h"
+#include "core/programs/program.h"
+#include "core/programs/progs.h"
+#include "core/programs/progs_struct.h"
 
 #define QUIET_TICKS 1           /* Since flows needed something new, before a program is made for them. */
 #define SHRINK_TICKS 30         /* Between looks at whether flows need less by now. */
@@ -83,11 +87,6 @@ void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack)
 
     pthread_mutex_lock(&progs->special.mutex);
     require(progs, &needs);
-}
-
-int oxdp_special_prog(const struct oxdp_progs *progs, const struct oxdp_program *program)
-{
-    return progs->special.omitting && program->special_fd >= 0 ? program->special_fd : program->fd;
 }
 
 void oxdp_special_end_attach(struct oxdp_progs *progs)
@@ -307,8 +306,8 @@ static void activate(struct oxdp_progs *progs, bool omitting)
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         const struct oxdp_attachment *at = &progs->attachments[i];
 
-        if (at->ifindex && at->link_fd >= 0 && !at->passes && !at->old_program) {
-            bpf_link_update(at->link_fd, oxdp_special_prog(progs, oxdp_program_of(progs, at->port.port_no)), NULL);
+        if (at->ifindex && at->link_fd >= 0 && at->pass_fd < 0 && !at->old_program) {
+            bpf_link_update(at->link_fd, oxdp_program_fd(progs, oxdp_program_of(progs, at->port.port_no)), NULL);
         }
     }
     s->replaced++;

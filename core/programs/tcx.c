@@ -12,17 +12,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/programs/capability.h"
+#include "core/error.h"
 #include "core/kernel/clsact.h"
 #include "core/kernel/ethtool.h"
+#include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink.h"
-#include "core/programs/pin.h"
-#include "core/programs/progs_private.h"
 #include "core/kernel/shortcut.h"
 #include "core/kernel/ticks.h"
 #include "core/kernel/veth.h"
+#include "core/programs/attachment.h"
+#include "core/programs/capability.h"
+#include "core/programs/link.h"
+#include "core/programs/maps.h"
+#include "core/programs/pin.h"
+#include "core/programs/progs_struct.h"
+#include "core/programs/specialise.h"
+#include "core/programs/tcx_private.h"
 
-/* After core/programs/progs_private.h, which has the types of the maps. */
+/* After core/tables/memory.h, which has the types of the maps. */
 #include "bpf/tcx.skel.h"
 
 #define UPCALL_MTU ((uint32_t) (OXDP_MAX_TCX_MTU + sizeof(struct bpf_upcall_header)))
@@ -248,7 +255,7 @@ static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
     int err;
 
     at->native = true;
-    at->passes = true;
+    at->pass_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
     oxdp_special_begin_attach(progs, false);
     err = oxdp_link_attach(progs, at);
     oxdp_special_end_attach(progs);
@@ -261,13 +268,8 @@ static void detach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
     oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);
     at->link_fd = -1;
     at->old_program = false;
-    at->passes = false;
+    at->pass_fd = -1;
     oxdp_special_end_attach(progs);
-}
-
-int oxdp_tcx_pass_prog(const struct oxdp_progs *progs)
-{
-    return bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
 }
 
 bool oxdp_tcx_is_native(void)
@@ -301,15 +303,15 @@ bool oxdp_tcx_has_egress(int ifindex)
 
 bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter)
 {
-    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
-    bool after_theirs = at && at->clsact && (at->passes || at->link_fd < 0);
+    const struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
+    bool after_theirs = at && at->clsact && (at->pass_fd >= 0 || at->link_fd < 0);
 
     return at && oxdp_clsact_find_other(ifindex, after_theirs ? OXDP_CLSACT_PRIORITY : 0, ret_filter);
 }
 
 bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
 {
-    const struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    const struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
     struct bpf_link_info info = { 0 };
     uint32_t len = sizeof info;
 
@@ -337,7 +339,9 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
         err = attach(progs, at, ret_error);
         err = err || !from_xdp ? err : attach_pass(progs, at);
         if (err) {
-            oxdp_progs_detach(progs, ifindex);
+            oxdp_link_detach(progs, "link", at->link_fd, ifindex);
+            oxdp_tcx_leave(progs, ifindex);
+            oxdp_attachment_free(progs, at);
             err = attach_failed(err, ret_error);
         }
     }
@@ -346,9 +350,9 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
 
 int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp)
 {
-    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
 
-    if (!at || from_xdp == at->passes) {
+    if (!at || from_xdp == (at->pass_fd >= 0)) {
         return at ? 0 : -ENODEV;
     }
     if (from_xdp) {
@@ -360,7 +364,7 @@ int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp)
 
 int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_error)
 {
-    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
     int err = at ? attach(progs, at, ret_error) : -ENODEV;
 
     if (!err) {
@@ -372,7 +376,7 @@ int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_err
 
 void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
 {
-    struct oxdp_attachment *at = oxdp_progs_find(progs, ifindex);
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
 
     if (!at) {
         return;

@@ -9,13 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/kernel/device.h"     /* OXDP_MAX_TCX_MTU. */
+
 struct dp_capability;
 struct oxdp_clsact_filter;
 struct oxdp_progs;
 struct oxdp_shortcut;
-
-/* Largest MTU of a port with tcx: the upcall pair's frames have the record in them, too. */
-#define OXDP_MAX_TCX_MTU 3450u
 
 /* Loads the programs of 'progs', makes the upcall pair, sets it up; 'n_queues' are its queues.  Nothing if that was
  * done.  'name' is the datapath's.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "core/programs/patch.h"
+#include "core/tables/constants.h"
 #include "core/tables/table.h"
 
 struct oxdp_memory {

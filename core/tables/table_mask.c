@@ -23,17 +23,6 @@ static int grow(struct oxdp_table *, struct dp_mask *);
 static bool put_slot(struct oxdp_table *, uint64_t region, uint32_t flow);
 static int defer_region(struct oxdp_table *, uint64_t region);
 
-/* The masks that readers walk now, and how many. */
-static uint8_t *order_of(struct dp_head *head)
-{
-    return &head->order[DP_MASKS_FIRST(head->masks_now)];
-}
-
-static uint32_t n_masks(const struct dp_head *head)
-{
-    return DP_MASKS_N(head->masks_now);
-}
-
 int oxdp_table_mask_get(struct oxdp_table *t, const union dp_key *mask, struct oxdp_mask_hint *hint)
 {
     int index;
@@ -67,7 +56,7 @@ static int find_or_add_mask(struct oxdp_table *t, const union dp_key *mask)
     }
     for (index = 1; index <= DP_MAX_MASKS && t->masks[index].used; index++) {
     }
-    if (index > DP_MAX_MASKS || n_masks(head) >= DP_MAX_MASKS) {
+    if (index > DP_MAX_MASKS || oxdp_table_n_masks(head) >= DP_MAX_MASKS) {
         return -ENOSPC;
     }
 
@@ -85,7 +74,7 @@ static int find_or_add_mask(struct oxdp_table *t, const union dp_key *mask)
     t->masks[index].id = ++t->last_id;
     t->masks[index].hash = hash;
     t->masks[index].packets = 0;
-    order_of(head)[n_masks(head)] = index;
+    oxdp_table_order(head)[oxdp_table_n_masks(head)] = index;
     __atomic_store_n(&head->masks_now, head->masks_now + 1, __ATOMIC_RELEASE);
     update_union(t);
     return index;
@@ -94,7 +83,7 @@ static int find_or_add_mask(struct oxdp_table *t, const union dp_key *mask)
 void oxdp_table_mask_put(struct oxdp_table *t, uint32_t index)
 {
     struct dp_head *head = t->mem.head;
-    uint8_t *order = order_of(head);
+    uint8_t *order = oxdp_table_order(head);
     uint32_t i = 0;
 
     if (--t->mem.masks[index].n_flows) {
@@ -104,7 +93,7 @@ void oxdp_table_mask_put(struct oxdp_table *t, uint32_t index)
     while (order[i] != index) {
         i++;
     }
-    __atomic_store_n(&order[i], order[n_masks(head) - 1], __ATOMIC_RELEASE);
+    __atomic_store_n(&order[i], order[oxdp_table_n_masks(head) - 1], __ATOMIC_RELEASE);
     __atomic_store_n(&head->masks_now, head->masks_now - 1, __ATOMIC_RELEASE);
 
     /* It stays 'used', so that its entry is not taken; without flows nobody finds it any more. */
@@ -311,74 +300,6 @@ static int defer_region(struct oxdp_table *t, uint64_t region)
     return 0;
 }
 
-void oxdp_table_rank_masks(struct oxdp_table *t)
-{
-    struct dp_head *head = t->mem.head;
-    uint64_t packets[DP_MAX_MASKS + 1] = { 0 };
-    uint64_t recent[DP_MAX_MASKS + 1];
-
-    for (uint32_t i = 0; i < t->mem.n_flows; i++) {
-        if (t->mem.flows[i].mask) {
-            struct dp_stats stats;
-
-            oxdp_table_stats(t, i, &stats);
-            packets[t->mem.flows[i].mask] += stats.packets;
-        }
-    }
-    for (int i = 1; i <= DP_MAX_MASKS; i++) {
-        recent[i] = packets[i] > t->masks[i].packets ? packets[i] - t->masks[i].packets : 0;
-        t->masks[i].packets = packets[i];
-    }
-
-    /* Insertion sort: nearly sorted already, and stable.  Readers that walk the other half have a second to end. */
-    uint32_t half = order_of(head) == head->order ? DP_MAX_MASKS : 0;
-    uint8_t *sorted = &head->order[half];
-    uint32_t n = n_masks(head);
-
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t mask = order_of(head)[i];
-        uint32_t j = i;
-
-        for (; j && recent[sorted[j - 1]] < recent[mask]; j--) {
-            sorted[j] = sorted[j - 1];
-        }
-        sorted[j] = mask;
-    }
-    __atomic_store_n(&head->masks_now, DP_MASKS_NOW(half, n), __ATOMIC_RELEASE);
-}
-
-uint32_t oxdp_table_masks(const struct oxdp_table *t, struct oxdp_table_mask_info *ret_masks)
-{
-    struct dp_head *head = t->mem.head;
-    struct oxdp_table_mask_info *by_index[DP_MAX_MASKS + 1] = { NULL };
-
-    for (uint32_t i = 0; i < n_masks(head); i++) {
-        struct oxdp_table_mask_info *info = &ret_masks[i];
-        const struct dp_mask *mask = &t->mem.masks[order_of(head)[i]];
-
-        mask_words(mask, &info->words);
-        info->n_flows = mask->n_flows;
-        info->example = DP_NO_FLOW;
-        info->packets = 0;
-        by_index[order_of(head)[i]] = info;
-    }
-    for (uint32_t i = 0; i < t->mem.n_flows; i++) {
-        struct oxdp_table_mask_info *info = by_index[t->mem.flows[i].mask];
-
-        if (info) {
-            struct dp_stats stats;
-
-            oxdp_table_stats(t, i, &stats);
-            info->packets += stats.packets;
-            if (info->example == DP_NO_FLOW) {
-                info->example = i;
-                oxdp_table_flow_key(t, t->mem.flows[i].mask, i, &info->example_key);
-            }
-        }
-    }
-    return n_masks(head);
-}
-
 void oxdp_table_flow_key(const struct oxdp_table *t, uint32_t mask_index, uint32_t index, union dp_key *key)
 {
     const struct dp_flow *flow = &t->mem.flows[index];
@@ -470,10 +391,10 @@ static void update_union(struct oxdp_table *t)
     struct dp_head *head = t->mem.head;
     union dp_key all = { .w = { 0 } };
 
-    for (uint32_t i = 0; i < n_masks(head); i++) {
+    for (uint32_t i = 0; i < oxdp_table_n_masks(head); i++) {
         union dp_key words;
 
-        mask_words(&t->mem.masks[order_of(head)[i]], &words);
+        mask_words(&t->mem.masks[oxdp_table_order(head)[i]], &words);
         for (int j = 0; j < DP_KEY_WORDS; j++) {
             all.w[j] |= words.w[j];
         }

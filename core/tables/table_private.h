@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What core/tables/table.c and core/tables/table_mask.c share. */
+/* What core/tables/table.c, core/tables/table_mask.c and core/tables/table_rank.c share. */
 #ifndef OXDP_TABLE_PRIVATE_H
 #define OXDP_TABLE_PRIVATE_H 1
 
@@ -37,6 +37,17 @@ struct oxdp_table {
     } masks[DP_MAX_MASKS + 1];
     uint32_t last_id;
 };
+
+/* The masks that readers walk now, and how many. */
+static inline uint8_t *oxdp_table_order(struct dp_head *head)
+{
+    return &head->order[DP_MASKS_FIRST(head->masks_now)];
+}
+
+static inline uint32_t oxdp_table_n_masks(const struct dp_head *head)
+{
+    return DP_MASKS_N(head->masks_now);
+}
 
 /* Index of the mask equal to '*mask', made if there is none, with a reference for one flow; -ENOSPC; or
  * -E2BIG: flows have no room for so many words.  'hint' may be NULL. */

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/xsk/later.h"
 #include "core/xsk/umem_private.h"
 
 /* Linux 6.17; absent from older headers. */
@@ -72,7 +73,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     sock->fill_min = sock->fill_target = fill < OXDP_RING_SIZE ? fill : OXDP_RING_SIZE;
     pthread_mutex_init(&sock->tx_lock, NULL);
 
-    oxdp_sock_wait_closed(umem, ifindex);
+    oxdp_later_wait(umem, ifindex);
     pthread_mutex_lock(&umem->bind_lock);
     err = alloc_id(sock);
     if (!err) {
@@ -121,25 +122,16 @@ void oxdp_sock_close(struct oxdp_sock *sock)
     free(sock);
 }
 
-int oxdp_umem_register(const struct oxdp_umem *umem)
+static void close_sock(void *sock)
 {
-    struct xdp_umem_reg reg = {
-        .addr = (uintptr_t) umem->base,
-        .len = (uint64_t) umem->n_frames * OXDP_FRAME_SIZE,
-        .chunk_size = OXDP_FRAME_SIZE,
-    };
-    int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+    oxdp_sock_close(sock);
+}
 
-    if (fd < 0) {
-        return -errno;
+void oxdp_sock_close_later(struct oxdp_sock *sock)
+{
+    if (sock) {
+        oxdp_later(close_sock, sock, sock->umem, sock->ifindex);
     }
-    if (setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof reg)) {
-        int err = -errno;
-
-        close(fd);
-        return err;
-    }
-    return fd;
 }
 
 static int open_once(struct oxdp_sock *sock)

@@ -45,9 +45,6 @@ static inline void oxdp_counter_add(uint64_t *counter, uint64_t n)
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-/* Waits for the sockets of 'umem' on device 'ifindex' (0: on any) that are being closed in the background. */
-void oxdp_sock_wait_closed(const struct oxdp_umem *umem, int ifindex);
-
 /* Brings the frames lent for receiving up to the target, as far as the UMEM has them. */
 void oxdp_sock_refill(struct oxdp_sock *sock);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/xsk/sock_private.h"
 #include "core/xsk/umem_private.h"
 
 #include <errno.h>
@@ -7,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "core/xsk/later.h"
 
 #define HUGE_PAGE (2u << 20)
 
@@ -65,7 +66,7 @@ void oxdp_umem_destroy(struct oxdp_umem *umem)
     if (!umem) {
         return;
     }
-    oxdp_sock_wait_closed(umem, 0);
+    oxdp_later_wait(umem, 0);         /* Sockets on it that are being closed. */
     if (umem->spare_fd >= 0) {
         close(umem->spare_fd);
     }

@@ -26,7 +26,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "core/programs/progs_private.h"
+#include "core/programs/object.h"
+#include "core/tables/memory.h"
 
 #define N_FLOWS 200000
 #define N_PORTS 8192

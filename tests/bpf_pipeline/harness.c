@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/programs/progs_private.h"
+#include "core/programs/object.h"
+#include "core/tables/memory.h"
 
 struct dp_omit harness_omit;
 

@@ -19,11 +19,7 @@
 
 static int register_result;
 
-/* In the place of core/xsk/sock_open.c and core/xsk/sock_close.c. */
-void oxdp_sock_wait_closed(const struct oxdp_umem *umem, int ifindex)
-{
-}
-
+/* In the place of core/xsk/umem_register.c. */
 int oxdp_umem_register(const struct oxdp_umem *umem)
 {
     return register_result ? register_result : open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/programs/patch.h"
+#include "core/tables/constants.h"
 
 #include <errno.h>
 #include <gelf.h>

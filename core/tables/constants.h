@@ -19,4 +19,4 @@ struct oxdp_constants {
  * not such an object. */
 void *oxdp_constants_put(const struct oxdp_constants *, const void *image, size_t size);
 
-#endif /* core/programs/patch.h */
+#endif /* core/tables/constants.h */

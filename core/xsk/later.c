@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closing sockets in the background.
- *
- * The kernel waits for an RCU grace period for each AF_XDP descriptor that is closed (net/xdp/xsk.c,
- * xsk_unbind_dev): 10 to 20 ms, twice for a socket.  Who removes a thousand ports one by one would wait half
- * a minute; grace periods that are waited for at the same time pass together.  So a few threads close, made
- * when they are needed, and gone when nothing has come for a while. */
-#include "core/xsk/sock_private.h"
+#include "core/xsk/later.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -16,9 +12,10 @@
 
 struct job {
     struct job *next;
-    struct oxdp_sock *sock;
-    const struct oxdp_umem *umem;
-    int ifindex;
+    void (*run)(void *arg);
+    void *arg;
+    const void *owner;
+    int number;
     bool begun;
 };
 
@@ -34,13 +31,13 @@ static void *work(void *);
 static struct job *take_job(void);
 static void finish_job(struct job *job);
 
-void oxdp_sock_close_later(struct oxdp_sock *sock)
+void oxdp_later(void (*run)(void *), void *arg, const void *owner, int number)
 {
-    struct job *job = sock ? malloc(sizeof *job) : NULL;
+    struct job *job = malloc(sizeof *job);
     bool taken = false;
 
     if (job) {
-        *job = (struct job) { .sock = sock, .umem = sock->umem, .ifindex = sock->ifindex };
+        *job = (struct job) { .run = run, .arg = arg, .owner = owner, .number = number };
         pthread_mutex_lock(&lock);
         taken = n_waiting < n_idle || (n_threads < MAX_THREADS && start_thread()) || n_threads;
         if (taken) {
@@ -53,17 +50,17 @@ void oxdp_sock_close_later(struct oxdp_sock *sock)
     }
     if (!taken) {
         free(job);
-        oxdp_sock_close(sock);
+        run(arg);
     }
 }
 
-void oxdp_sock_wait_closed(const struct oxdp_umem *umem, int ifindex)
+void oxdp_later_wait(const void *owner, int number)
 {
     const struct job *job;
 
     pthread_mutex_lock(&lock);
     do {
-        for (job = jobs; job && (job->umem != umem || (ifindex && job->ifindex != ifindex)); job = job->next) {
+        for (job = jobs; job && (job->owner != owner || (number && job->number != number)); job = job->next) {
             continue;
         }
     } while (job && !pthread_cond_wait(&done, &lock));
@@ -89,7 +86,7 @@ static void *work(void *aux)
     pthread_mutex_lock(&lock);
     while ((job = take_job())) {
         pthread_mutex_unlock(&lock);
-        oxdp_sock_close(job->sock);
+        job->run(job->arg);
         pthread_mutex_lock(&lock);
         finish_job(job);
     }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices that are ports, and what programs know about them: core/programs/attachment.c. */
+#ifndef OXDP_ATTACHMENT_H
+#define OXDP_ATTACHMENT_H 1
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/maps.h"
+
+struct oxdp_progs;
+
+struct oxdp_attachment {
+    int ifindex;                /* 0: free. */
+    int link_fd;                /* XDP, or -1. */
+    int tcx_fd;                 /* tcx, or -1. */
+    int pass_fd;                /* The XDP program, if it only lets packets pass to tcx; -1: it is that of the port. */
+    bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
+    bool old_program;           /* The XDP link, inherited, still runs the program of the process before. */
+    bool old_tcx;               /* What the process before left at tcx still handles the packets. */
+    bool clsact;                /* A filter there does what a tcx link would. */
+    int error;                  /* Why it has no program any more (oxdp_progs_error()). */
+    bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
+    struct bpf_port port;
+};
+
+/* The port of device 'ifindex', or NULL. */
+struct oxdp_attachment *oxdp_attachment_find(const struct oxdp_progs *progs, int ifindex);
+
+/* A new port for device 'ifindex', in the programs' tables; nothing is attached yet.  'sock_fds' as in
+ * oxdp_progs_attach().  0, or a negative errno with a sentence in '*ret_error'. */
+int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool local_stack,
+                        const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error);
+void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
+/* Tells the programs of a change to 'at->port'.  0 or a negative errno. */
+int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
+
+/* Reserves sockets for the 'n_queues' queues of 'port' and puts 'sock_fds' there.  0 or a negative errno; what was taken
+ * goes back with oxdp_attachment_give_sockets_back(), also after an error. */
+int oxdp_attachment_take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[],
+                                 uint32_t n_queues);
+void oxdp_attachment_give_sockets_back(struct oxdp_progs *progs, struct bpf_port *port);
+
+#endif /* core/programs/attachment.h */

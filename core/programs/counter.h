@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What programs counted: core/programs/counter.c. */
+#ifndef OXDP_COUNTER_H
+#define OXDP_COUNTER_H 1
+
+#include <stdint.h>
+
+#include "dp/counter.h"
+
+struct oxdp_progs;
+
+/* Adds what counter slot 'slot' has counted on all processors to 'sum'; clears it for a new port. */
+void oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS]);
+void oxdp_counters_take_slot(struct oxdp_progs *progs, uint32_t slot);
+
+#endif /* core/programs/counter.h */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The links that hold programs on devices: core/programs/link.c. */
+#ifndef OXDP_LINK_H
+#define OXDP_LINK_H 1
+
+struct oxdp_attachment;
+struct oxdp_progs;
+
+/* Attaches the XDP program of 'at' to its device, or inherits the link that is there (oxdp_progs_take_over()).  0
+ * or a negative errno. */
+int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
+/* Gives the XDP link of 'at' the program that it is to have, from one frame to the next; a link that refuses that is
+ * replaced.  0 or a negative errno. */
+int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
+/* Detaches what is pinned as 'hook'-ifindex and open as 'fd'.  Nothing if that is negative. */
+void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
+
+#endif /* core/programs/link.h */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs over the maps of a datapath: core/programs/load.c. */
+#ifndef OXDP_LOAD_H
+#define OXDP_LOAD_H 1
+
+struct dp_capability;
+struct dp_omit;
+struct oxdp_program;
+struct oxdp_progs;
+
+/* Loads 'program' over the maps, without what 'omit' says.  0, with a file descriptor and what it can do; or a negative
+ * errno with a sentence in '*ret_error'.  Any thread. */
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
+                      int *ret_fd, struct dp_capability *ret_capability, char **ret_error);
+
+#endif /* core/programs/load.h */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices that programs can send to.  Any thread may ask; the control thread alone changes what they hear. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+
+#include "core/programs/group_private.h"
+#include "core/programs/progs.h"
+#include "core/programs/progs_struct.h"
+#include "core/programs/skeleton.h"
+
+int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
+{
+    int fd = bpf_map__fd(progs->maps->maps.outputs);
+    int err;
+
+    if (port_no >= progs->max_ports) {
+        return -ERANGE;
+    }
+    if (ifindex) {
+        err = bpf_map_update_elem(fd, &port_no, &ifindex, BPF_ANY);
+    } else {
+        err = bpf_map_delete_elem(fd, &port_no);
+        err = err == -ENOENT ? 0 : err;
+    }
+    if (!err) {
+        err = oxdp_groups_set_output(progs, port_no, ifindex);
+    }
+    progs->can_output[port_no] = ifindex && !err;
+    progs->absent[port_no] = false;
+    return err;
+}
+
+int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no)
+{
+    int err = oxdp_progs_set_output(progs, port_no, 0);
+
+    if (!err) {
+        progs->absent[port_no] = true;
+    }
+    return err;
+}
+
+bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    return port_no < progs->max_ports && progs->absent[port_no];
+}
+
+bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    return port_no < progs->max_ports && progs->can_output[port_no];
+}
+
+bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no)
+{
+    int ifindex;
+
+    return oxdp_progs_can_output(progs, port_no)
+        && bpf_map_lookup_elem(bpf_map__fd(progs->maps->maps.outputs), &port_no, &ifindex) == -ENOENT;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs that ports use: core/programs/program.c. */
+#ifndef OXDP_PROGRAM_H
+#define OXDP_PROGRAM_H 1
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dp/capability.h"
+
+struct oxdp_progs;
+
+/* A program that ports use, complete and specialised. */
+struct oxdp_program {
+    struct oxdp_program *next;
+    char *file;                 /* NULL: the one of this library. */
+    const void *image;          /* The object, as it was when it was read. */
+    size_t size;
+    uint32_t n_users;           /* Ports; the list, of the library's; the thread that specialises. */
+    int fd;                     /* Complete. */
+    int special_fd;             /* Specialised; -1: there is none. */
+    int new_fd;                 /* Loaded by the thread that specialises, not in use yet. */
+    struct dp_capability capability;    /* As the object declares it. */
+};
+
+/* Loads the program of this library.  0 or a negative errno with a sentence in '*ret_error'. */
+int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error);
+void oxdp_programs_free(struct oxdp_progs *progs);
+
+/* The program of port 'port_no'.  Called with special.mutex, as what is done with it, and oxdp_program_put(). */
+struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no);
+
+/* Takes a user from 'program', which goes with the last.  NULL is allowed. */
+void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program);
+
+/* The descriptor of 'program' as it runs now: specialised, if that is the time.  Called with special.mutex. */
+int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program);
+
+#endif /* core/programs/program.h */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that specialises programs: core/programs/specialise.c. */
+#ifndef OXDP_SPECIALISE_H
+#define OXDP_SPECIALISE_H 1
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/tables/need.h"
+#include "dp/omit.h"
+
+struct oxdp_progs;
+
+/* Under 'mutex', as is attaching. */
+struct oxdp_special {
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    pthread_cond_t done;
+    pthread_t thread;
+    bool running;
+    bool stop;
+    bool made;                          /* There are specialised programs. */
+    struct dp_omit omit;                /* What they omit. */
+    bool omitting;                      /* They run, not the complete ones. */
+    bool looking;                       /* The thread looks at flows or loads a program ... */
+    struct oxdp_needs meanwhile;        /* ... and this is what flows that came since then need. */
+    uint32_t looks;                     /* Times that it began to; read without the mutex. */
+    struct oxdp_needs wanted;           /* By flows for which there is no specialised program. */
+    struct oxdp_needs told;             /* By flows since look 'told_looks': saying so again changes nothing. */
+    uint32_t told_looks;                /* Both are the caller's of oxdp_progs_require(). */
+    uint32_t quiet;                     /* Ticks since that changed. */
+    uint64_t asked, answered;           /* Times that the thread was asked to specialise. */
+    uint64_t replaced;                  /* Times that programs were. */
+    int error;                          /* Of the last answer. */
+};
+
+/* Starts and stops the thread.  0 or a negative errno. */
+int oxdp_special_start(struct oxdp_progs *progs);
+void oxdp_special_stop(struct oxdp_progs *progs);
+
+/* Brackets the making and exchanging of links, whose program between them is oxdp_program_fd() of their ports'. */
+void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack);
+void oxdp_special_end_attach(struct oxdp_progs *progs);
+
+#endif /* core/programs/specialise.h */
