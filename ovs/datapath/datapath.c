@@ -16,6 +16,34 @@ static struct shash all_dps OVS_GUARDED_BY(dpif_xdp_registry_mutex)
     = SHASH_INITIALIZER(&all_dps);
 
 void
+dpif_xdp_port_lock(const struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&dp->port_mutex);
+}
+
+void
+dpif_xdp_port_unlock(const struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&dp->port_mutex);
+}
+
+void
+dpif_xdp_flow_lock(const struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&dp->flow_mutex);
+}
+
+void
+dpif_xdp_flow_unlock(const struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&dp->flow_mutex);
+}
+
+void
 dpif_xdp_registry_add(struct dpif_xdp_dp *dp)
 {
     shash_add(&all_dps, dp->name, dp);
@@ -80,7 +108,7 @@ dpif_xdp_count_drops(struct dpif_xdp_dp *dp, enum dpif_xdp_drop drop,
 {
     uint64_t orig;
 
-    atomic_add_relaxed(&dp->drops[drop], n, &orig);
+    atomic_add_relaxed(&dp->counts.drops[drop], n, &orig);
 }
 
 void
@@ -88,7 +116,27 @@ dpif_xdp_count_lost(struct dpif_xdp_dp *dp)
 {
     uint64_t orig;
 
-    atomic_add_relaxed(&dp->n_lost, 1, &orig);
+    atomic_add_relaxed(&dp->counts.lost, 1, &orig);
+}
+
+uint64_t
+dpif_xdp_get_drops(const struct dpif_xdp_dp *dp_, enum dpif_xdp_drop drop)
+{
+    struct dpif_xdp_dp *dp = CONST_CAST(struct dpif_xdp_dp *, dp_);
+    uint64_t n;
+
+    atomic_read_relaxed(&dp->counts.drops[drop], &n);
+    return n;
+}
+
+uint64_t
+dpif_xdp_get_lost(const struct dpif_xdp_dp *dp_)
+{
+    struct dpif_xdp_dp *dp = CONST_CAST(struct dpif_xdp_dp *, dp_);
+    uint64_t n;
+
+    atomic_read_relaxed(&dp->counts.lost, &n);
+    return n;
 }
 
 const char *

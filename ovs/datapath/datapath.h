@@ -12,6 +12,7 @@
  *
  * Rooms, from the lowest to the highest, each with the header that is its door:
  *
+ *   base/      locks, reports                                locks.h report.h
  *   netdev/    the netdev classes "xdp" and "xdp-internal"   netdev_xdp.h
  *   lookup/    flows, and finding the flow of a packet       flow_table.h
  *   state/     connections, meters, bonds         ct.h meter.h bond.h
@@ -22,15 +23,7 @@
  *   ports/     devices: programs, sockets, changes           ports.h
  *   provider/  struct dpif_class, settings, commands         dpif_xdp.h
  *
- * Locks, in the order in which they may be taken:
- *
- *   dpif_xdp_registry_mutex > dp->port_mutex > thread->mutex > flow_mutex
- *                                            > dp->threads_mutex
- *
- * 'thread->mutex' is held by an engine thread while it handles a burst, so
- * also during upcalls; thus nothing reached from operate(), execute() or the
- * upcall callback may take it, nor 'port_mutex' or 'dpif_xdp_registry_mutex'.
- * 'flow_mutex' is never held while calling out of this provider. */
+ * Locks: ovs/base/locks.h. */
 #ifndef DPIF_XDP_DATAPATH_H
 #define DPIF_XDP_DATAPATH_H 1
 
@@ -38,6 +31,7 @@
 #include "fat-rwlock.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 #include "ovs/datapath/port_table.h"
 #include "ovs/lookup/flow_table.h"
 #include "ovs/state/bond.h"
@@ -77,76 +71,106 @@ enum dpif_xdp_drop {
     DPIF_XDP_N_DROPS
 };
 
+/* The parts of a datapath: only the room that a part is of uses its members,
+ * others call functions of that room.  tests/test_layers.py has the rule. */
+
+/* ovs/ports/ */
+struct dpif_xdp_dp_ports {
+    unsigned int take_over_rounds OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool taken_over                     /* Programs of a previous instance are
+                                         * gone. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    size_t n_xdp_ports                  /* Open ports with XDP. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    int hook                            /* enum dpif_xdp_hook of ports that have
+                                         * "auto". */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    char *obj                           /* xdp-obj of ports without, or NULL. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint32_t n_frames                   /* Configured size of the UMEM. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint32_t n_fast_flows               /* Flows in programs' tables. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    long long int next_shortcut_look    /* ms. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct cmap_position shortcut_turn  /* Of the ports, for that look. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+};
+
+/* ovs/engine/thread.c */
+struct dpif_xdp_dp_engine {
+    struct ovs_mutex mutex;
+    struct dpif_xdp_thread **threads OVS_GUARDED_BY(dpif_xdp_engine_mutex);
+    size_t n_threads OVS_GUARDED_BY(dpif_xdp_engine_mutex);
+    char *cpu_mask                      /* other_config:pmd-cpu-mask. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint32_t cache_size                 /* Signature cache entries a thread. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+
+    /* Counts of everything outside of engine threads. */
+    struct dpif_xdp_cls_stats cls_stats;
+};
+
+/* ovs/engine/upcall.c */
+struct dpif_xdp_dp_upcall {
+    struct fat_rwlock rwlock;           /* dpif_xdp_upcall_rwlock. */
+    atomic_bool began;                  /* They were enabled once. */
+    upcall_callback *cb OVS_GUARDED_BY(dpif_xdp_upcall_rwlock);
+    void *aux OVS_GUARDED_BY(dpif_xdp_upcall_rwlock);
+};
+
+/* ovs/engine/send.c: sending to ports at tcx. */
+struct dpif_xdp_dp_senders {
+    int stack_fd;                       /* -1: there are no such ports.  Set
+                                         * once. */
+    struct ovs_mutex mutex;             /* dpif_xdp_sender_mutex. */
+    atomic_count n;                     /* AF_XDP sockets of such ports. */
+    struct seq *seq;                    /* Changes when a sender is 'wanted'. */
+    uint64_t last_seq OVS_GUARDED_BY(dpif_xdp_port_mutex);
+};
+
+/* ovs/provider/: used by the main thread only. */
+struct dpif_xdp_dp_provider {
+    uint64_t last_tnl_conf_seq;
+    long long int next_optimize;        /* When to sort the masks, ms. */
+};
+
+/* ovs/datapath/datapath.c */
+struct dpif_xdp_dp_counts {
+    atomic_uint64_t lost;
+    atomic_uint64_t drops[DPIF_XDP_N_DROPS];
+};
+
 /* A datapath. */
 struct dpif_xdp_dp {
     const struct dpif_class *const class;
     const char *const name;
-    struct ovs_refcount ref_cnt;        /* Guarded by dp_mutex. */
-    bool destroyed;                     /* Guarded by dp_mutex. */
+    struct ovs_refcount ref_cnt OVS_GUARDED_BY(dpif_xdp_registry_mutex);
+    bool destroyed OVS_GUARDED_BY(dpif_xdp_registry_mutex);
 
-    /* Ports.  Writers hold 'port_mutex', readers are under RCU. */
-    struct ovs_mutex port_mutex;
-    struct cmap ports;                  /* By port number. */
-    struct seq *port_seq;               /* Changes with the set of ports. */
+    struct ovs_mutex port_mutex;        /* dpif_xdp_port_mutex. */
+    struct ovs_mutex flow_mutex;        /* dpif_xdp_flow_mutex. */
 
-    /* Flows.  Writers hold 'flow_mutex', readers are under RCU. */
-    struct ovs_mutex flow_mutex;
-    struct dpif_xdp_flows flows;
+    /* The kernel's side and the memory of packets: made with the first port
+     * that has a Linux device, then constant. */
+    struct oxdp_progs *progs;
+    struct dpif_xdp_packets *packets;
+    struct dpif_xdp_fastpath *fastpath; /* NULL: no flow runs in programs. */
 
+    /* State of traffic. */
     struct dpif_xdp_meters meters;
     struct dpif_xdp_bonds bonds;
     struct conntrack *conntrack;
 
-    /* Upcalls.  Held for reading around each upcall, for writing while
-     * ofproto has upcalls disabled. */
-    struct fat_rwlock upcall_rwlock;
-    atomic_bool upcalls_began;          /* They were enabled once. */
-    upcall_callback *upcall_cb;
-    void *upcall_aux;
-
-    /* Kernel side; exists from the first port that has a Linux device. */
-    struct oxdp_progs *progs;           /* Guarded by 'port_mutex'. */
-    unsigned int take_over_rounds;      /* Guarded by 'port_mutex'. */
-    bool taken_over;                    /* Guarded by 'port_mutex': programs
-                                         * of a daemon before are gone. */
-    struct dpif_xdp_packets *packets;   /* Set once, then constant. */
-    uint32_t n_frames;                  /* Configured size of the UMEM. */
-    uint32_t n_fast_flows;              /* Flows in programs' tables. */
-    struct dpif_xdp_fastpath *fastpath; /* Set once, then constant. */
-
-    /* Sending to ports at tcx. */
-    int stack_fd;                       /* -1: there are no such ports.  Set
-                                         * once. */
-    struct ovs_mutex sender_mutex;      /* Held while a socket is opened. */
-    atomic_count n_senders;            /* AF_XDP sockets of such ports. */
-    struct seq *sender_seq;             /* Changes when a sender is 'wanted'. */
-    uint64_t last_sender_seq;           /* Guarded by 'port_mutex'. */
-
-    /* Guarded by 'port_mutex'. */
-    struct dpif_xdp_port *upcalls;      /* What comes up from tcx; in no other
-                                         * list.  NULL: no port has tcx. */
-    long long int next_shortcut_look;   /* ms. */
-    struct cmap_position shortcut_turn; /* Of the ports, for that look. */
-    size_t n_xdp_ports;                 /* Open ports with XDP. */
-    int hook;                           /* enum dpif_xdp_hook of ports that
-                                         * have "auto". */
-    char *obj;                          /* xdp-obj of ports without, or NULL. */
-
-    /* Engine threads.  Written under 'port_mutex' and 'threads_mutex', read
-     * under either; the latter is held for an instant only. */
-    struct ovs_mutex threads_mutex;
-    struct dpif_xdp_thread **threads;
-    size_t n_threads;
-    char *cpu_mask;                     /* other_config:pmd-cpu-mask. */
-
-    uint32_t cache_size;                /* Signature cache entries a thread. */
-    uint64_t last_tnl_conf_seq;
-    long long int next_optimize;        /* When to sort the masks, ms. */
-
-    /* Counts of everything outside of engine threads. */
-    struct dpif_xdp_cls_stats cls_stats;
-    atomic_uint64_t n_lost;
-    atomic_uint64_t drops[DPIF_XDP_N_DROPS];
+    /* A part for each room. */
+    struct dpif_xdp_port_table port_table;
+    struct dpif_xdp_flows flows;
+    struct dpif_xdp_dp_ports ports;
+    struct dpif_xdp_dp_engine engine;
+    struct dpif_xdp_dp_upcall upcall;
+    struct dpif_xdp_dp_senders senders;
+    struct dpif_xdp_dp_provider provider;
+    struct dpif_xdp_dp_counts counts;
 };
 
 struct dpif_xdp {
@@ -159,9 +183,7 @@ struct dpif_xdp {
  * pointers (lib/netdev-offload.c), so everybody uses this one. */
 extern const char dpif_xdp_type[];
 
-/* Protects the set of datapaths, their reference counts and their ends. */
-extern struct ovs_mutex dpif_xdp_registry_mutex;
-
+/* The set of datapaths. */
 void dpif_xdp_registry_add(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_registry_mutex);
 void dpif_xdp_registry_remove(struct dpif_xdp_dp *)
@@ -174,6 +196,16 @@ struct dpif_xdp_dp *dpif_xdp_registry_find(const char *name)
 /* As the member of struct dpif_class with that name. */
 int dpif_xdp_enumerate(struct sset *, const struct dpif_class *);
 
+/* Take and release the mutexes of 'dp'. */
+void dpif_xdp_port_lock(const struct dpif_xdp_dp *dp)
+    OVS_ACQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_unlock(const struct dpif_xdp_dp *dp)
+    OVS_RELEASES(dpif_xdp_port_mutex);
+void dpif_xdp_flow_lock(const struct dpif_xdp_dp *dp)
+    OVS_ACQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_flow_unlock(const struct dpif_xdp_dp *dp)
+    OVS_RELEASES(dpif_xdp_flow_mutex);
+
 /* Calls 'cb' for each datapath, under the mutex that keeps it. */
 void dpif_xdp_for_each(void (*cb)(struct dpif_xdp_dp *, void *aux),
                        void *aux);
@@ -184,6 +216,8 @@ struct conntrack *dpif_xdp_conntrack(const struct dpif *);
 /* Count 'n' dropped packets; a packet that ofproto never saw. */
 void dpif_xdp_count_drops(struct dpif_xdp_dp *, enum dpif_xdp_drop, size_t n);
 void dpif_xdp_count_lost(struct dpif_xdp_dp *);
+uint64_t dpif_xdp_get_drops(const struct dpif_xdp_dp *, enum dpif_xdp_drop);
+uint64_t dpif_xdp_get_lost(const struct dpif_xdp_dp *);
 const char *dpif_xdp_drop_name(enum dpif_xdp_drop);
 const char *dpif_xdp_drop_text(enum dpif_xdp_drop);
 

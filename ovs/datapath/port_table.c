@@ -20,7 +20,7 @@ dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp, odp_port_t port_no)
 {
     struct dpif_xdp_port *port;
 
-    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port_no(port_no), &dp->ports) {
+    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port_no(port_no), &dp->port_table.by_number) {
         if (port->port_no == port_no) {
             return port;
         }
@@ -33,7 +33,7 @@ dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
 {
     struct dpif_xdp_port *port;
 
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (!strcmp(netdev_get_name(port->netdev), devname)) {
             return port;
         }
@@ -44,13 +44,63 @@ dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
 void
 dpif_xdp_port_table_insert(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    cmap_insert(&dp->ports, &port->node, hash_port_no(port->port_no));
-    seq_change(dp->port_seq);
+    cmap_insert(&dp->port_table.by_number, &port->node, hash_port_no(port->port_no));
+    seq_change(dp->port_table.seq);
 }
 
 void
 dpif_xdp_port_table_remove(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    cmap_remove(&dp->ports, &port->node, hash_port_no(port->port_no));
-    seq_change(dp->port_seq);
+    cmap_remove(&dp->port_table.by_number, &port->node, hash_port_no(port->port_no));
+    seq_change(dp->port_table.seq);
+}
+
+struct dpif_xdp_port *
+dpif_xdp_port_next(const struct dpif_xdp_dp *dp,
+                   struct cmap_position *position)
+{
+    struct cmap_node *node = cmap_next_position(&dp->port_table.by_number,
+                                                position);
+
+    return node ? CONTAINER_OF(node, struct dpif_xdp_port, node) : NULL;
+}
+
+size_t
+dpif_xdp_n_ports(const struct dpif_xdp_dp *dp)
+{
+    return cmap_count(&dp->port_table.by_number);
+}
+
+struct seq *
+dpif_xdp_ports_seq(const struct dpif_xdp_dp *dp)
+{
+    return dp->port_table.seq;
+}
+
+struct dpif_xdp_port *
+dpif_xdp_upcalls_port(const struct dpif_xdp_dp *dp)
+{
+    return dp->port_table.upcalls;
+}
+
+void
+dpif_xdp_set_upcalls_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    dp->port_table.upcalls = port;
+}
+
+void
+dpif_xdp_port_table_init(struct dpif_xdp_port_table *table)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    cmap_init(&table->by_number);
+    table->seq = seq_create();
+    table->upcalls = NULL;
+}
+
+void
+dpif_xdp_port_table_destroy(struct dpif_xdp_port_table *table)
+{
+    cmap_destroy(&table->by_number);
+    seq_destroy(table->seq);
 }

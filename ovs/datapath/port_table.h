@@ -13,6 +13,7 @@
 #include "openvswitch/types.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 
 #define DPIF_XDP_MAX_PORTS 4096         /* Ports that a datapath may have. */
 #define DPIF_XDP_MAX_QUEUES 64          /* Receive queues used per port. */
@@ -23,14 +24,15 @@ struct dpif_xdp_thread;
 struct netdev;
 struct netdev_rxq;
 struct oxdp_sock;
+struct seq;
 
 /* How the engine sends to a port at tcx (ovs/engine/send.c). */
 struct dpif_xdp_sender {
     /* Guarded by the port's 'tx_rwlock'. */
-    struct oxdp_sock *sock;             /* NULL: dp->stack_fd. */
+    struct oxdp_sock *sock;             /* NULL: dp->senders.stack_fd. */
     long long int refused_until;        /* Monotonic ms: no 'sock' before. */
 
-    /* Of dp->stack_fd, and of sockets that were closed. */
+    /* Of dp->senders.stack_fd, and of sockets that were closed. */
     atomic_uint64_t n_sent;
     atomic_uint64_t n_dropped;
 
@@ -100,6 +102,19 @@ struct dpif_xdp_port {
     bool shaped;                        /* Send through the network stack. */
 };
 
+/* The ports of a datapath.  Writers hold the port mutex, readers are under
+ * RCU. */
+struct dpif_xdp_port_table {
+    struct cmap by_number;
+    struct seq *seq;                    /* Changes with the set of ports. */
+    struct dpif_xdp_port *upcalls       /* See dpif_xdp_upcalls_port(). */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+};
+
+/* Each port of 'DP', as PORT: under RCU, or with the port mutex. */
+#define DPIF_XDP_FOR_EACH_PORT(PORT, DP)                                    \
+    CMAP_FOR_EACH (PORT, node, &(DP)->port_table.by_number)
+
 /* The port 'port_no', or the port of device 'devname', of 'dp', or NULL.  Valid
  * until the caller quiesces. */
 struct dpif_xdp_port *dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp,
@@ -107,13 +122,36 @@ struct dpif_xdp_port *dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp,
 struct dpif_xdp_port *dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp,
                                                  const char *devname);
 
+/* Returns the port that follows '*position', which begins as zeros, and moves
+ * it there; NULL after the last. */
+struct dpif_xdp_port *dpif_xdp_port_next(const struct dpif_xdp_dp *,
+                                         struct cmap_position *position);
+
+/* How many ports there are. */
+size_t dpif_xdp_n_ports(const struct dpif_xdp_dp *);
+
+/* Changes with the set of ports. */
+struct seq *dpif_xdp_ports_seq(const struct dpif_xdp_dp *);
+
 /* Adds 'port', whose number is free; takes it out: others may look at it until
  * they quiesce. */
-void dpif_xdp_port_table_insert(struct dpif_xdp_dp *dp,
+void dpif_xdp_port_table_insert(struct dpif_xdp_dp *,
                                 struct dpif_xdp_port *port)
-    OVS_REQUIRES(dp->port_mutex);
-void dpif_xdp_port_table_remove(struct dpif_xdp_dp *dp,
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_table_remove(struct dpif_xdp_dp *,
                                 struct dpif_xdp_port *port)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* What receives the packets that tcx leaves to the engine: it is in no other
+ * list.  NULL: no port has tcx. */
+struct dpif_xdp_port *dpif_xdp_upcalls_port(const struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_set_upcalls_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+void dpif_xdp_port_table_init(struct dpif_xdp_port_table *);
+
+/* Frees what 'table', which is empty, refers to. */
+void dpif_xdp_port_table_destroy(struct dpif_xdp_port_table *table);
 
 #endif /* ovs/datapath/port_table.h */

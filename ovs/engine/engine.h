@@ -50,16 +50,44 @@ void dpif_xdp_execute_actions(struct dpif_xdp_ctx *,
 /* Sends everything that waits in 'ctx'. */
 void dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx);
 
-/* Replaces the threads after a change of configuration; stops them. */
-void dpif_xdp_threads_configure(struct dpif_xdp_dp *dp)
-    OVS_REQUIRES(dp->port_mutex);
+/* Prepares the part of 'dp' that is the engine's: upcalls are disabled.  At the
+ * end of 'dp' first nobody answers upcalls any more, then threads stop. */
+void dpif_xdp_engine_init(struct dpif_xdp_dp *dp);
+void dpif_xdp_engine_destroy(struct dpif_xdp_dp *dp);
+void dpif_xdp_upcall_init(struct dpif_xdp_dp *dp);
+void dpif_xdp_upcall_stop(struct dpif_xdp_dp *dp);
+void dpif_xdp_upcall_destroy(struct dpif_xdp_dp *dp);
+
+/* No upcall reaches ofproto from here on.  Called by the main thread, whose the
+ * lock is while upcalls are disabled. */
+void dpif_xdp_upcall_forget(struct dpif_xdp_dp *);
+
+/* Whether ofproto has ever enabled upcalls. */
+bool dpif_xdp_upcalls_began(const struct dpif_xdp_dp *);
+
+/* Each as the member of struct dpif_class with the same name. */
+void dpif_xdp_register_upcall_cb(struct dpif *, upcall_callback *, void *aux);
+void dpif_xdp_enable_upcall(struct dpif *);
+void dpif_xdp_disable_upcall(struct dpif *);
+
+/* Settings of the threads, which are replaced if they change: the CPUs to which
+ * each is bound, NULL for none (other_config:pmd-cpu-mask), and how many entries
+ * each signature cache may have. */
+void dpif_xdp_threads_set_cpu_mask(struct dpif_xdp_dp *dp, const char *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_threads_set_cache_size(struct dpif_xdp_dp *dp, uint32_t)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+uint32_t dpif_xdp_threads_cache_size(const struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* Stops the threads. */
 void dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Gives each queue of 'port' to the thread with the least to do. */
 void dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
                                struct dpif_xdp_port *port)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Takes the queues of 'port' from their threads: none is in use when this
  * returns. */
@@ -76,6 +104,12 @@ void dpif_xdp_threads_report(const struct dpif_xdp_dp *, struct json *report);
 void dpif_xdp_senders_init(struct dpif_xdp_dp *);
 void dpif_xdp_senders_destroy(struct dpif_xdp_dp *);
 
+/* Before dpif_xdp_sender_run() of all ports; for poll_block(). */
+void dpif_xdp_senders_run(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_senders_wait(const struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* What the engine sent to 'port', and what did not leave.  Returns whether it
  * has an AF_XDP socket now. */
 bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
@@ -84,23 +118,23 @@ bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
 /* What every port at tcx needs to be sent to, and an end of it.  Opening
  * returns 0, or a positive errno with a sentence. */
 int dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Whether 'port' has not lost an AF_XDP socket together with its device. */
 bool dpif_xdp_sender_is_alive(struct dpif_xdp_port *port);
 
 /* Gives 'port' an AF_XDP socket if it became busy, and takes it away again. */
 void dpif_xdp_sender_run(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_sender_wait(const struct dpif_xdp_port *);
 
 /* From the first to the second 'port' has no AF_XDP socket of that kind, and
  * gets none. */
 void dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-    OVS_REQUIRES(dp->port_mutex) OVS_ACQUIRES(dp->sender_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex) OVS_ACQUIRES(dpif_xdp_sender_mutex);
 void dpif_xdp_sender_may_start(struct dpif_xdp_dp *dp)
-    OVS_RELEASES(dp->sender_mutex);
+    OVS_RELEASES(dpif_xdp_sender_mutex);
 
 #endif /* ovs/engine/engine.h */

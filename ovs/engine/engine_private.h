@@ -15,12 +15,17 @@ void dpif_xdp_input(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
                     struct dpif_xdp_flow *matched[]);
 
 /* upcall.c: calls the function that ofproto registered; the arguments are those
- * of upcall_callback in lib/dpif.h.  The caller holds 'dp->upcall_rwlock'.
+ * of upcall_callback in lib/dpif.h.  Only after dpif_xdp_upcall_begin().
  * Returns 0, ENOSPC (execute, but do not install) or another errno. */
 int dpif_xdp_upcall(struct dpif_xdp_dp *, struct dp_packet *, struct flow *,
                     struct flow_wildcards *, ovs_u128 *ufid,
                     enum dpif_upcall_type, const struct nlattr *userdata,
                     struct ofpbuf *actions, struct ofpbuf *put_actions);
+
+/* upcall.c: whether upcalls are enabled; then they stay so until
+ * dpif_xdp_upcall_end(). */
+bool dpif_xdp_upcall_begin(struct dpif_xdp_dp *);
+void dpif_xdp_upcall_end(struct dpif_xdp_dp *);
 
 /* execute.c: how often the packets now handled by this thread have been
  * recirculated. */

@@ -310,7 +310,7 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     struct dp_packet *packet;
     struct ofpbuf actions;
 
-    if (fat_rwlock_tryrdlock(&dp->upcall_rwlock)) {
+    if (!dpif_xdp_upcall_begin(dp)) {
         dpif_xdp_count_drops(dp, DPIF_XDP_DROP_UPCALL_DISABLED,
                              dp_packet_batch_size(batch));
         dp_packet_delete_batch(batch, should_steal);
@@ -361,7 +361,7 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         }
     }
     ofpbuf_uninit(&actions);
-    fat_rwlock_unlock(&dp->upcall_rwlock);
+    dpif_xdp_upcall_end(dp);
 }
 
 static void

@@ -88,9 +88,9 @@ find_flows(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         key_ptrs[i] = &keys[i];
         dpif_xdp_key_from_packet(packet, &keys[i], depth);
     }
-    if (OVS_UNLIKELY(!dpif_xdp_cls_lookup_batch(&ctx->dp->flows.cls, ctx->cache,
-                                                key_ptrs, n, rules,
-                                                ctx->cls_stats))) {
+    if (OVS_UNLIKELY(!dpif_xdp_flows_lookup_batch(&ctx->dp->flows,
+                                                  ctx->cache, key_ptrs, n,
+                                                  rules, ctx->cls_stats))) {
         handle_misses(ctx, batch, key_ptrs, rules, flows);
         return;
     }
@@ -195,9 +195,9 @@ take_alike(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     size_t n_left = 0;
 
     dpif_xdp_key_from_packet(first, &key, dpif_xdp_recirc_depth());
-    if (!dpif_xdp_cls_lookup_batch(&ctx->dp->flows.cls, ctx->cache,
-                                   &(struct dpif_xdp_key *) { &key }, 1,
-                                   &rule, ctx->cls_stats)
+    if (!dpif_xdp_flows_lookup_batch(&ctx->dp->flows, ctx->cache,
+                                     &(struct dpif_xdp_key *) { &key }, 1,
+                                     &rule, ctx->cls_stats)
         || !dpif_xdp_rule_is_simple(rule)) {
         *ctx->expect_simple = false;
         return;
@@ -271,18 +271,20 @@ handle_misses(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     uint64_t actions_stub[512 / 8], put_stub[512 / 8];
     struct ofpbuf actions, put_actions;
     struct dp_packet *packet;
-    bool enabled = !fat_rwlock_tryrdlock(&dp->upcall_rwlock);
+    bool enabled = dpif_xdp_upcall_begin(dp);
 
     ofpbuf_use_stub(&actions, actions_stub, sizeof actions_stub);
     ofpbuf_use_stub(&put_actions, put_stub, sizeof put_stub);
 
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        if (!rules[i]) {
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_from_rule(rules[i]);
+
+        if (!flow) {
             /* A packet before it may have brought the flow. */
-            rules[i] = dpif_xdp_cls_lookup(&dp->flows.cls, keys[i]);
+            flow = dpif_xdp_flows_lookup(&dp->flows, keys[i]);
         }
-        if (rules[i]) {
-            add_to_flow(flows, dpif_xdp_flow_from_rule(rules[i]), packet,
+        if (flow) {
+            add_to_flow(flows, flow, packet,
                         miniflow_get_tcp_flags(&keys[i]->mf));
         } else if (enabled) {
             handle_miss(ctx, packet, keys[i], &actions, &put_actions);
@@ -296,7 +298,7 @@ handle_misses(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     ofpbuf_uninit(&actions);
     ofpbuf_uninit(&put_actions);
     if (enabled) {
-        fat_rwlock_unlock(&dp->upcall_rwlock);
+        dpif_xdp_upcall_end(dp);
     }
 }
 
@@ -338,13 +340,13 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
         struct ofpbuf *install = put_actions->size ? put_actions : actions;
 
         dpif_xdp_wc_finish(&match.wc);
-        ovs_mutex_lock(&dp->flow_mutex);
-        if (!dpif_xdp_cls_lookup(&dp->flows.cls, key)) {
-            dpif_xdp_flow_install(dp, dpif_xdp_cls_subtable(&dp->flows.cls,
-                                                            &match.wc),
+        dpif_xdp_flow_lock(dp);
+        if (!dpif_xdp_flows_lookup(&dp->flows, key)) {
+            dpif_xdp_flow_install(dp, dpif_xdp_flows_subtable(&dp->flows,
+                                                              &match.wc),
                                   &match.flow, &key->mf, &ufid, install->data,
                                   install->size, false);
         }
-        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_flow_unlock(dp);
     }
 }

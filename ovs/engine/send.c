@@ -49,26 +49,38 @@ static void close_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *);
 void
 dpif_xdp_senders_init(struct dpif_xdp_dp *dp)
 {
-    dp->stack_fd = -1;
-    dp->sender_seq = seq_create();
-    ovs_mutex_init(&dp->sender_mutex);
-    atomic_count_init(&dp->n_senders, 0);
+    dp->senders.stack_fd = -1;
+    dp->senders.seq = seq_create();
+    ovs_mutex_init(&dp->senders.mutex);
+    atomic_count_init(&dp->senders.n, 0);
 }
 
 void
 dpif_xdp_senders_destroy(struct dpif_xdp_dp *dp)
 {
-    if (dp->stack_fd >= 0) {
-        close(dp->stack_fd);
+    if (dp->senders.stack_fd >= 0) {
+        close(dp->senders.stack_fd);
     }
-    seq_destroy(dp->sender_seq);
-    ovs_mutex_destroy(&dp->sender_mutex);
+    seq_destroy(dp->senders.seq);
+    ovs_mutex_destroy(&dp->senders.mutex);
+}
+
+void
+dpif_xdp_senders_run(struct dpif_xdp_dp *dp)
+{
+    dp->senders.last_seq = seq_read(dp->senders.seq);
+}
+
+void
+dpif_xdp_senders_wait(const struct dpif_xdp_dp *dp)
+{
+    seq_wait(dp->senders.seq, dp->senders.last_seq);
 }
 
 int
 dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
 {
-    if (dp->stack_fd < 0) {
+    if (dp->senders.stack_fd < 0) {
         int fd = oxdp_stack_open();
 
         if (fd < 0) {
@@ -78,7 +90,7 @@ dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
                                 ovs_strerror(-fd));
             return -fd;
         }
-        dp->stack_fd = fd;
+        dp->senders.stack_fd = fd;
     }
     return 0;
 }
@@ -130,7 +142,7 @@ send_by_stack(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
         frames[i].iov_base = dp_packet_data(packet);
         frames[i].iov_len = dp_packet_size(packet);
     }
-    n_done = oxdp_stack_send(ctx->dp->stack_fd, port->device.ifindex, frames,
+    n_done = oxdp_stack_send(ctx->dp->senders.stack_fd, port->device.ifindex, frames,
                              n, &n_sent);
     atomic_add_relaxed(&port->sender.n_sent, n_sent, &orig);
     atomic_add_relaxed(&port->sender.n_dropped, n_done - n_sent, &orig);
@@ -155,7 +167,7 @@ static void
 have_main_thread_look(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     atomic_store(&port->sender.wanted, true);
-    seq_change(dp->sender_seq);
+    seq_change(dp->senders.seq);
 }
 
 /* Packets that two threads count at once may be counted as one: no harm. */
@@ -193,14 +205,14 @@ dpif_xdp_sender_open_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     struct oxdp_sock *sock = NULL;
     int ifindex, error;
 
-    ovs_mutex_lock(&dp->sender_mutex);
+    ovs_mutex_lock(&dp->senders.mutex);
     ovs_rwlock_rdlock(&port->tx_rwlock);
     ifindex = (port->open && !port->n_rxqs && !sender->sock
                ? port->device.ifindex : 0);
     ovs_rwlock_unlock(&port->tx_rwlock);
 
     if (ifindex) {
-        error = (atomic_count_get(&dp->n_senders) >= DPIF_XDP_MAX_SENDERS
+        error = (atomic_count_get(&dp->senders.n) >= DPIF_XDP_MAX_SENDERS
                  ? ENOBUFS
                  : -oxdp_sock_open(dpif_xdp_packets_umem(dp->packets),
                                    ifindex, 0, false, 0, &sock));
@@ -214,13 +226,13 @@ dpif_xdp_sender_open_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                    && port->device.ifindex == ifindex) {
             sender->sock = sock;
             sock = NULL;
-            atomic_count_inc(&dp->n_senders);
+            atomic_count_inc(&dp->senders.n);
             have_main_thread_look(dp, port);
         }
         ovs_rwlock_unlock(&port->tx_rwlock);
         oxdp_sock_close_later(sock);
     }
-    ovs_mutex_unlock(&dp->sender_mutex);
+    ovs_mutex_unlock(&dp->senders.mutex);
 }
 
 void
@@ -275,7 +287,7 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         oxdp_sock_get_stats(sock, &stats);
         atomic_add_relaxed(&sender->n_sent, stats.tx_packets, &orig);
         atomic_add_relaxed(&sender->n_dropped, stats.tx_dropped, &orig);
-        atomic_count_dec(&dp->n_senders);
+        atomic_count_dec(&dp->senders.n);
     }
     ovs_rwlock_unlock(&port->tx_rwlock);
     oxdp_sock_close_later(sock);
@@ -284,14 +296,14 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 void
 dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    ovs_mutex_lock(&dp->sender_mutex);
+    ovs_mutex_lock(&dp->senders.mutex);
     close_sock(dp, port);
 }
 
 void
 dpif_xdp_sender_may_start(struct dpif_xdp_dp *dp)
 {
-    ovs_mutex_unlock(&dp->sender_mutex);
+    ovs_mutex_unlock(&dp->senders.mutex);
 }
 
 /* At the end of 'port', which is not open any more. */

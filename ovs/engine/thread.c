@@ -20,7 +20,7 @@
 #include "core/checksum.h"
 #include "dp/record.h"
 #include "netdev-linux-private.h"
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 #include "openvswitch/vlog.h"
 #include "ovs-numa.h"
 #include "socket-util.h"
@@ -34,6 +34,7 @@
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
 
 #define MAX_THREADS 64
+#define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
 #define MAX_AUTO_THREADS 8          /* Without pmd-cpu-mask. */
 #define MAX_EVENTS 64
 #define MAX_SPIN_US 100             /* Longest polling without a packet. */
@@ -91,7 +92,7 @@ dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
 {
     ctx->dp = dp;
     ctx->cache = thread ? thread->cache : NULL;
-    ctx->cls_stats = thread ? &thread->cls_stats : &dp->cls_stats;
+    ctx->cls_stats = thread ? &thread->cls_stats : &dp->engine.cls_stats;
     ctx->expect_simple = thread ? &thread->expect_simple : NULL;
     ctx->now = time_usec();
     ctx->tx_queue = ovsthread_id_self();
@@ -348,7 +349,7 @@ complete_transmissions(struct dpif_xdp_dp *dp)
     if (oxdp_umem_n_free(umem) >= oxdp_umem_n_frames(umem) / 8) {
         return;
     }
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         ovs_rwlock_rdlock(&port->tx_rwlock);
         for (size_t i = 0; port->open && i < port->n_rxqs; i++) {
             if (port->rxqs[i].sock) {
@@ -403,7 +404,7 @@ thread_create(struct dpif_xdp_dp *dp, int core_id)
     xpthread_cond_init(&thread->resumed, NULL);
     atomic_init(&thread->pause, false);
     thread->spin_us = MIN_SPIN_US;
-    thread->cache = dpif_xdp_cache_create(dp->cache_size);
+    thread->cache = dpif_xdp_cache_create(dp->engine.cache_size);
     thread->pthread = ovs_thread_create("xdp-engine", thread_main, thread);
     return thread;
 }
@@ -431,84 +432,128 @@ thread_destroy(struct dpif_xdp_thread *thread)
 
 static void
 add_thread(struct dpif_xdp_dp *dp, int core_id)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct dpif_xdp_thread *thread = thread_create(dp, core_id);
 
-    ovs_mutex_lock(&dp->threads_mutex);
-    dp->threads[dp->n_threads++] = thread;
-    ovs_mutex_unlock(&dp->threads_mutex);
+    ovs_mutex_lock(&dp->engine.mutex);
+    dp->engine.threads[dp->engine.n_threads++] = thread;
+    ovs_mutex_unlock(&dp->engine.mutex);
 }
 
-/* Starts the threads that 'dp->cpu_mask' asks for. */
+/* Starts the threads that 'dp->engine.cpu_mask' asks for. */
 static void
 threads_start(struct dpif_xdp_dp *dp)
 {
     struct ovs_numa_dump *cores
-        = dp->cpu_mask ? ovs_numa_dump_cores_with_cmask(dp->cpu_mask) : NULL;
+        = dp->engine.cpu_mask ? ovs_numa_dump_cores_with_cmask(dp->engine.cpu_mask) : NULL;
     size_t n = cores ? MIN(ovs_numa_dump_count(cores), MAX_THREADS) : 0;
 
-    dp->threads = xcalloc(MAX_THREADS, sizeof *dp->threads);
+    dp->engine.threads = xcalloc(MAX_THREADS, sizeof *dp->engine.threads);
     if (n) {
         struct ovs_numa_info_core *core;
 
         FOR_EACH_CORE_ON_DUMP (core, cores) {
-            if (dp->n_threads < n) {
+            if (dp->engine.n_threads < n) {
                 add_thread(dp, core->core_id);
             }
         }
     } else {
         n = MAX(1, MIN(count_cpu_cores(), MAX_AUTO_THREADS));
-        while (dp->n_threads < n) {
+        while (dp->engine.n_threads < n) {
             add_thread(dp, -1);
         }
     }
     ovs_numa_dump_destroy(cores);
-    VLOG_INFO("%s: %"PRIuSIZE" engine threads%s%s", dp->name, dp->n_threads,
-              dp->cpu_mask ? ", pmd-cpu-mask " : "",
-              dp->cpu_mask ? dp->cpu_mask : "");
+    VLOG_INFO("%s: %"PRIuSIZE" engine threads%s%s", dp->name, dp->engine.n_threads,
+              dp->engine.cpu_mask ? ", pmd-cpu-mask " : "",
+              dp->engine.cpu_mask ? dp->engine.cpu_mask : "");
 }
 
 void
 dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
 {
-    while (dp->n_threads) {
-        struct dpif_xdp_thread *thread = dp->threads[dp->n_threads - 1];
+    while (dp->engine.n_threads) {
+        struct dpif_xdp_thread *thread = dp->engine.threads[dp->engine.n_threads - 1];
 
         thread_stop(thread);
 
         /* What it counted must not be lost, nor be seen twice. */
-        ovs_mutex_lock(&dp->threads_mutex);
-        dp->n_threads--;
-        dpif_xdp_cls_stats_add(&dp->cls_stats, &thread->cls_stats);
-        ovs_mutex_unlock(&dp->threads_mutex);
+        ovs_mutex_lock(&dp->engine.mutex);
+        dp->engine.n_threads--;
+        dpif_xdp_cls_stats_add(&dp->engine.cls_stats, &thread->cls_stats);
+        ovs_mutex_unlock(&dp->engine.mutex);
         thread_destroy(thread);
     }
-    free(dp->threads);
-    dp->threads = NULL;
+    free(dp->engine.threads);
+    dp->engine.threads = NULL;
 }
 
-void
-dpif_xdp_threads_configure(struct dpif_xdp_dp *dp)
+/* Replaces the threads after a change of configuration. */
+static void
+replace_threads(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct dpif_xdp_port *port;
 
-    if (!dp->n_threads) {
+    if (!dp->engine.n_threads) {
         return;                         /* They start with the first port. */
     }
     dpif_xdp_threads_stop(dp);
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         for (size_t i = 0; i < port->n_rxqs; i++) {
             port->rxqs[i].thread = NULL;
         }
         dpif_xdp_threads_add_port(dp, port);
     }
-    if (dp->upcalls) {
-        for (size_t i = 0; i < dp->upcalls->n_rxqs; i++) {
-            dp->upcalls->rxqs[i].thread = NULL;
+    port = dpif_xdp_upcalls_port(dp);
+    if (port) {
+        for (size_t i = 0; i < port->n_rxqs; i++) {
+            port->rxqs[i].thread = NULL;
         }
-        dpif_xdp_threads_add_port(dp, dp->upcalls);
+        dpif_xdp_threads_add_port(dp, port);
     }
+}
+
+void
+dpif_xdp_engine_init(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_init(&dp->engine.mutex);
+    dp->engine.cache_size = MAX_CACHE_SIZE;
+}
+
+void
+dpif_xdp_engine_destroy(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_destroy(&dp->engine.mutex);
+    free(dp->engine.cpu_mask);
+}
+
+void
+dpif_xdp_threads_set_cpu_mask(struct dpif_xdp_dp *dp, const char *cpu_mask)
+{
+    if (!nullable_string_is_equal(dp->engine.cpu_mask, cpu_mask)) {
+        free(dp->engine.cpu_mask);
+        dp->engine.cpu_mask = nullable_xstrdup(cpu_mask);
+        replace_threads(dp);
+    }
+}
+
+void
+dpif_xdp_threads_set_cache_size(struct dpif_xdp_dp *dp, uint32_t size)
+{
+    if (size != dp->engine.cache_size) {
+        dp->engine.cache_size = size;
+        replace_threads(dp);
+    }
+}
+
+uint32_t
+dpif_xdp_threads_cache_size(const struct dpif_xdp_dp *dp)
+{
+    return dp->engine.cache_size;
 }
 
 /* What a queue is expected to keep a thread busy, compared with others. */
@@ -529,13 +574,13 @@ dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         if (rxq->fd < 0) {
             continue;
         }
-        if (!dp->n_threads) {
+        if (!dp->engine.n_threads) {
             threads_start(dp);
         }
-        thread = dp->threads[0];
-        for (size_t j = 1; j < dp->n_threads; j++) {
-            if (dp->threads[j]->load < thread->load) {
-                thread = dp->threads[j];
+        thread = dp->engine.threads[0];
+        for (size_t j = 1; j < dp->engine.n_threads; j++) {
+            if (dp->engine.threads[j]->load < thread->load) {
+                thread = dp->engine.threads[j];
             }
         }
         rxq->thread = thread;
@@ -582,12 +627,12 @@ void
 dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,
                            struct dpif_xdp_cls_stats *sum)
 {
-    ovs_mutex_lock(&dp->threads_mutex);
-    dpif_xdp_cls_stats_add(sum, &dp->cls_stats);
-    for (size_t i = 0; i < dp->n_threads; i++) {
-        dpif_xdp_cls_stats_add(sum, &dp->threads[i]->cls_stats);
+    ovs_mutex_lock(&dp->engine.mutex);
+    dpif_xdp_cls_stats_add(sum, &dp->engine.cls_stats);
+    for (size_t i = 0; i < dp->engine.n_threads; i++) {
+        dpif_xdp_cls_stats_add(sum, &dp->engine.threads[i]->cls_stats);
     }
-    ovs_mutex_unlock(&dp->threads_mutex);
+    ovs_mutex_unlock(&dp->engine.mutex);
 }
 
 /* CPU time that 'thread' has used, ms. */
@@ -608,9 +653,9 @@ dpif_xdp_threads_report(const struct dpif_xdp_dp *dp, struct json *report)
 {
     struct json *threads = dpif_xdp_report_array(report, "threads");
 
-    for (size_t i = 0; i < dp->n_threads; i++) {
+    for (size_t i = 0; i < dp->engine.n_threads; i++) {
         struct json *entry = dpif_xdp_report_element(threads);
-        struct dpif_xdp_thread *thread = dp->threads[i];
+        struct dpif_xdp_thread *thread = dp->engine.threads[i];
         uint64_t n_sleeps;
 
         atomic_read_relaxed(&thread->n_sleeps, &n_sleeps);

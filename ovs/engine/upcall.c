@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking ofproto. */
+/* Asking ofproto.
+ *
+ * Upcalls begin disabled: 'rwlock' is locked for writing until ofproto enables
+ * them, and each time that it disables them.  Who enables them is the thread
+ * that disabled them. */
 #include <config.h>
 
 #include "ovs/engine/engine_private.h"
@@ -20,8 +24,9 @@ dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
                 struct flow *flow, struct flow_wildcards *wc, ovs_u128 *ufid,
                 enum dpif_upcall_type type, const struct nlattr *userdata,
                 struct ofpbuf *actions, struct ofpbuf *put_actions)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* dpif_xdp_upcall_begin(). */
 {
-    if (OVS_UNLIKELY(!dp->upcall_cb)) {
+    if (OVS_UNLIKELY(!dp->upcall.cb)) {
         return ENODEV;
     }
 
@@ -35,6 +40,97 @@ dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
         free(text);
         ds_destroy(&ds);
     }
-    return dp->upcall_cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
-                         actions, wc, put_actions, dp->upcall_aux);
+    return dp->upcall.cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
+                         actions, wc, put_actions, dp->upcall.aux);
+}
+
+void
+dpif_xdp_upcall_init(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    fat_rwlock_init(&dp->upcall.rwlock);
+    fat_rwlock_wrlock(&dp->upcall.rwlock);
+    atomic_init(&dp->upcall.began, false);
+    dp->upcall.cb = NULL;
+    dp->upcall.aux = NULL;
+}
+
+void
+dpif_xdp_upcall_stop(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    dp->upcall.cb = NULL;
+    fat_rwlock_unlock(&dp->upcall.rwlock);
+}
+
+void
+dpif_xdp_upcall_destroy(struct dpif_xdp_dp *dp)
+{
+    fat_rwlock_destroy(&dp->upcall.rwlock);
+}
+
+bool
+dpif_xdp_upcall_begin(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return !fat_rwlock_tryrdlock(&dp->upcall.rwlock);
+}
+
+void
+dpif_xdp_upcall_end(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    fat_rwlock_unlock(&dp->upcall.rwlock);
+}
+
+void
+dpif_xdp_upcall_forget(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    bool enabled = dpif_xdp_upcall_begin(dp);
+
+    if (enabled) {
+        dpif_xdp_upcall_end(dp);
+        fat_rwlock_wrlock(&dp->upcall.rwlock);
+    }
+    dp->upcall.cb = NULL;
+    if (enabled) {
+        fat_rwlock_unlock(&dp->upcall.rwlock);
+    }
+}
+
+bool
+dpif_xdp_upcalls_began(const struct dpif_xdp_dp *dp)
+{
+    bool began;
+
+    atomic_read(&CONST_CAST(struct dpif_xdp_dp *, dp)->upcall.began, &began);
+    return began;
+}
+
+void
+dpif_xdp_register_upcall_cb(struct dpif *dpif, upcall_callback *cb, void *aux)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    dp->upcall.aux = aux;
+    dp->upcall.cb = cb;
+}
+
+void
+dpif_xdp_enable_upcall(struct dpif *dpif)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
+    atomic_store(&dp->upcall.began, true);
+    fat_rwlock_unlock(&dp->upcall.rwlock);
+}
+
+void
+dpif_xdp_disable_upcall(struct dpif *dpif)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    fat_rwlock_wrlock(&dpif_xdp_dp_cast(dpif)->upcall.rwlock);
 }

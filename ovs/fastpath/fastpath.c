@@ -312,13 +312,13 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
 
     /* Others may unlink meanwhile, and will wait for us, then settle what is
      * left. */
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
     ovs_mutex_lock(&fp->settle_mutex);
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     if (oxdp_table_reclaim_begin(fp->table)) {
-        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_flow_unlock(dp);
         oxdp_grace(NULL);
-        ovs_mutex_lock(&dp->flow_mutex);
+        dpif_xdp_flow_lock(dp);
         stats_change_begin(fp);
         n = oxdp_table_reclaim_end(fp->table);
         stats_change_end(fp);

@@ -8,7 +8,7 @@
 #include "core/tables/mask_text.h"
 #include "core/tables/table.h"
 #include "core/kernel/ticks.h"
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 #include "util.h"
 
 /* Names and texts of enum dpif_xdp_fastpath_reason. */

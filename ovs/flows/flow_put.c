@@ -31,12 +31,12 @@ static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
 
 static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
                         size_t n)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static int put_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static int create_flow(struct dpif_xdp_dp *, const struct dpif_flow_put *,
                        struct dpif_xdp_flow **ret_existing)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void map_init(struct miniflow *, const struct flow *);
 static int refuse(const struct dpif_flow_put *, const char *problem,
                   char *detail);
@@ -44,26 +44,26 @@ static bool is_deleted(const struct dpif_xdp_flow *);
 static struct dpif_xdp_flow *find_flow(const struct dpif_xdp_dp *,
                                        const ovs_u128 *ufid,
                                        const struct nlattr *key, size_t len)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void prefetch_flows(const struct dpif_xdp_dp *, struct dpif_op *ops[],
                            size_t n)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void prefetch_removal(const struct dpif_xdp_dp *,
                              struct dpif_xdp_flow *[], size_t n)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void find_to_delete(const struct dpif_xdp_dp *, struct dpif_op *ops[],
                            size_t n, struct dpif_xdp_flow *[])
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static struct dpif_xdp_flow *find_existing(struct dpif_xdp_dp *,
                                            const struct dpif_flow_put *,
                                            const ovs_u128 *,
                                            const struct flow *key)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void modify_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *,
                         const struct dpif_flow_put *)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void remove_flow(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static void log_change(const struct dpif_xdp_dp *,
                        const struct dpif_xdp_flow *, const char *what);
 
@@ -85,8 +85,7 @@ dpif_xdp_flow_install(struct dpif_xdp_dp *dp, struct subtable *subtable,
                                 &values);
     flow->ufid = *ufid;
     dpif_xdp_fastpath_flow_init(flow);
-    dpif_xdp_cls_insert(&dp->flows.cls, &flow->rule, &place, values);
-    dpif_xdp_ufids_insert(&dp->flows.ufids, flow);
+    dpif_xdp_flows_insert(&dp->flows, flow, &place, values);
     if (!probe) {
         dpif_xdp_fastpath_put(dp, flow, key);
     }
@@ -101,7 +100,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
     uint32_t position = 0;
     size_t n = 0;
 
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         dpif_xdp_flow_prefetch(flow);
         flows[n++] = flow;
@@ -113,7 +112,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
     flush_flows(dp, flows, n);
     dpif_xdp_fastpath_settle(dp);
     dpif_xdp_flows_free(&dp->flows);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
 }
 
 static void
@@ -139,7 +138,7 @@ dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     for (size_t i = 0; i < n; i++) {
         if (dpif_xdp_fastpath_crowded(dp)) {
             dpif_xdp_fastpath_settle(dp);
@@ -149,7 +148,7 @@ dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
         }
         ops[i]->error = put_flow(dp, &ops[i]->flow_put);
     }
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
 }
 
 static int
@@ -166,7 +165,7 @@ put_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put)
         return error;
     }
     if (put->ufid) {
-        flow = dpif_xdp_ufids_find(&dp->flows.ufids, put->ufid);
+        flow = dpif_xdp_flows_find(&dp->flows, put->ufid);
     }
     error = flow ? EEXIST : create_flow(dp, put, &flow);
     if (error == EEXIST && put->flags & DPIF_FP_MODIFY) {
@@ -197,8 +196,8 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
                       ? "unsupported ct_state" : "ct_state unsupported", NULL);
     }
     map_init(&map, &key);
-    subtable = dpif_xdp_known_masks_find(&dp->flows.masks, &dp->flows.cls, put->mask,
-                                         put->mask_len, &key, &map.map);
+    subtable = dpif_xdp_flows_known_subtable(&dp->flows, put->mask,
+                                             put->mask_len, &key, &map.map);
     if (!subtable) {
         if (odp_flow_key_to_mask(put->mask, put->mask_len, &wc, &key,
                                  &detail)) {
@@ -222,9 +221,9 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
     }
 
     if (!subtable) {
-        subtable = dpif_xdp_cls_subtable(&dp->flows.cls, &wc);
-        dpif_xdp_known_masks_add(&dp->flows.masks, &dp->flows.cls, put->mask,
-                                 put->mask_len, &key, &map.map, subtable);
+        subtable = dpif_xdp_flows_subtable(&dp->flows, &wc);
+        dpif_xdp_flows_know_subtable(&dp->flows, put->mask, put->mask_len,
+                                     &key, &map.map, subtable);
     }
     *ret_existing = dpif_xdp_flow_install(dp, subtable, &key, &map, &ufid,
                                           put->actions, put->actions_len,
@@ -279,7 +278,7 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
     struct dpif_xdp_flow **flows = xmalloc(n * sizeof *flows);
     bool wait = false;
 
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     for (size_t i = 0; i < n; i += MAX_TOGETHER) {
         find_to_delete(dp, &ops[i], MIN(n - i, MAX_TOGETHER), &flows[i]);
     }
@@ -305,7 +304,7 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
             dpif_xdp_fastpath_release(dp, flows[i]);
         }
     }
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
     free(flows);
 }
 
@@ -315,9 +314,9 @@ dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
     struct dpif_xdp_flow *flow;
 
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     flow = find_flow(dp, get->ufid, get->key, get->key_len);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
     if (!flow) {
         return ENOENT;
     }
@@ -340,7 +339,7 @@ find_flow(const struct dpif_xdp_dp *dp, const ovs_u128 *ufidp,
         odp_flow_key_hash(&key_flow, sizeof key_flow, &ufid);
         ufidp = &ufid;
     }
-    return dpif_xdp_ufids_find(&dp->flows.ufids, ufidp);
+    return dpif_xdp_flows_find(&dp->flows, ufidp);
 }
 
 static bool
@@ -368,12 +367,12 @@ prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (op_ufid(ops[i])) {
-            dpif_xdp_ufids_prefetch(&dp->flows.ufids, op_ufid(ops[i]));
+            dpif_xdp_flows_prefetch(&dp->flows, op_ufid(ops[i]));
         }
     }
     for (size_t i = 0; i < n; i++) {
         if (op_ufid(ops[i])) {
-            dpif_xdp_ufids_prefetch_flow(&dp->flows.ufids, op_ufid(ops[i]));
+            dpif_xdp_flows_prefetch_flow(&dp->flows, op_ufid(ops[i]));
         }
     }
 }
@@ -385,7 +384,7 @@ prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
 {
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {
-            dpif_xdp_rule_prefetch(&dp->flows.cls, &flows[i]->rule);
+            dpif_xdp_flows_prefetch_removal(&dp->flows, flows[i]);
             dpif_xdp_fastpath_prefetch(dp, flows[i]);
         }
     }
@@ -425,14 +424,13 @@ find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
     struct dpif_xdp_key packet;
 
     if (!put->ufid) {
-        found = dpif_xdp_ufids_find(&dp->flows.ufids, ufid);
+        found = dpif_xdp_flows_find(&dp->flows, ufid);
     } else if (put->flags & DPIF_FP_CREATE) {
         return NULL;
     }
     if (!found) {
         dpif_xdp_key_from_flow(key, &packet);
-        found = dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&dp->flows.cls,
-                                                            &packet));
+        found = dpif_xdp_flows_lookup(&dp->flows, &packet);
     }
     return found;
 }
@@ -464,8 +462,7 @@ remove_flow(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     log_change(dp, flow, "flow_del");
     atomic_store_relaxed(&flow->deleted, true);
     dpif_xdp_fastpath_unlink(dp, flow);
-    dpif_xdp_cls_remove(&dp->flows.cls, &flow->rule);
-    dpif_xdp_ufids_remove(&dp->flows.ufids, flow);
+    dpif_xdp_flows_remove(&dp->flows, flow);
 }
 
 static void

@@ -27,7 +27,7 @@ struct dpif_xdp_flow *dpif_xdp_flow_install(struct dpif_xdp_dp *dp,
                                             const ovs_u128 *ufid,
                                             const struct nlattr *actions,
                                             size_t actions_len, bool probe)
-    OVS_REQUIRES(dp->flow_mutex);
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Deletes all flows. */
 void dpif_xdp_flows_flush(struct dpif_xdp_dp *);

@@ -16,6 +16,7 @@
 
 void
 dpif_xdp_flows_init(struct dpif_xdp_flows *flows)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
 {
     dpif_xdp_cls_init(&flows->cls);
     dpif_xdp_ufids_init(&flows->ufids);
@@ -26,10 +27,105 @@ dpif_xdp_flows_init(struct dpif_xdp_flows *flows)
 
 void
 dpif_xdp_flows_destroy(struct dpif_xdp_flows *flows)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
 {
     dpif_xdp_cls_destroy(&flows->cls);
     dpif_xdp_ufids_destroy(&flows->ufids);
     dpif_xdp_known_masks_destroy(&flows->masks);
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_flows_lookup(const struct dpif_xdp_flows *flows,
+                      const struct dpif_xdp_key *key)
+{
+    return dpif_xdp_flow_from_rule(dpif_xdp_cls_lookup(&flows->cls, key));
+}
+
+struct dpif_xdp_flow *
+dpif_xdp_flows_find(const struct dpif_xdp_flows *flows, const ovs_u128 *ufid)
+{
+    return dpif_xdp_ufids_find(&flows->ufids, ufid);
+}
+
+struct subtable *
+dpif_xdp_flows_subtable(struct dpif_xdp_flows *flows,
+                        const struct flow_wildcards *wc)
+{
+    return dpif_xdp_cls_subtable(&flows->cls, wc);
+}
+
+struct subtable *
+dpif_xdp_flows_known_subtable(const struct dpif_xdp_flows *flows,
+                              const struct nlattr *mask, size_t len,
+                              const struct flow *key,
+                              const struct flowmap *map)
+{
+    return dpif_xdp_known_masks_find(&flows->masks, &flows->cls, mask, len,
+                                     key, map);
+}
+
+void
+dpif_xdp_flows_know_subtable(struct dpif_xdp_flows *flows,
+                             const struct nlattr *mask, size_t len,
+                             const struct flow *key, const struct flowmap *map,
+                             struct subtable *subtable)
+{
+    dpif_xdp_known_masks_add(&flows->masks, &flows->cls, mask, len, key, map,
+                             subtable);
+}
+
+void
+dpif_xdp_flows_insert(struct dpif_xdp_flows *flows, struct dpif_xdp_flow *flow,
+                      const struct dpif_xdp_place *place, uint64_t *values)
+{
+    dpif_xdp_cls_insert(&flows->cls, &flow->rule, place, values);
+    dpif_xdp_ufids_insert(&flows->ufids, flow);
+}
+
+void
+dpif_xdp_flows_remove(struct dpif_xdp_flows *flows, struct dpif_xdp_flow *flow)
+{
+    dpif_xdp_cls_remove(&flows->cls, &flow->rule);
+    dpif_xdp_ufids_remove(&flows->ufids, flow);
+}
+
+void
+dpif_xdp_flows_prefetch(const struct dpif_xdp_flows *flows,
+                        const ovs_u128 *ufid)
+{
+    dpif_xdp_ufids_prefetch(&flows->ufids, ufid);
+}
+
+void
+dpif_xdp_flows_prefetch_flow(const struct dpif_xdp_flows *flows,
+                             const ovs_u128 *ufid)
+{
+    dpif_xdp_ufids_prefetch_flow(&flows->ufids, ufid);
+}
+
+void
+dpif_xdp_flows_prefetch_removal(const struct dpif_xdp_flows *flows,
+                                const struct dpif_xdp_flow *flow)
+{
+    dpif_xdp_rule_prefetch(&flows->cls, &flow->rule);
+}
+
+void
+dpif_xdp_flows_optimize(struct dpif_xdp_flows *flows)
+{
+    dpif_xdp_cls_optimize(&flows->cls);
+}
+
+uint32_t
+dpif_xdp_flows_n(const struct dpif_xdp_flows *flows)
+{
+    return dpif_xdp_cls_n_rules(&flows->cls);
+}
+
+uint32_t
+dpif_xdp_flows_n_masks(const struct dpif_xdp_flows *flows)
+{
+    return dpif_xdp_cls_n_masks(&flows->cls);
 }
 
 struct dpif_xdp_flow *

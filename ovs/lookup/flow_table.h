@@ -15,6 +15,7 @@
 #include "openvswitch/types.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
+#include "ovs/base/locks.h"
 #include "ovs/lookup/known_masks.h"
 #include "ovs/lookup/lookup.h"
 #include "ovs/lookup/ufids.h"
@@ -80,10 +81,11 @@ struct dpif_xdp_flows {
     struct dpif_xdp_cls cls;
 
     /* For writers. */
-    struct dpif_xdp_ufids ufids;
-    struct dpif_xdp_known_masks masks;
-    struct dpif_xdp_flow *deleted;      /* To be freed through RCU. */
-    size_t n_deleted;
+    struct dpif_xdp_ufids ufids OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    struct dpif_xdp_known_masks masks OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    struct dpif_xdp_flow *deleted       /* To be freed through RCU. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    size_t n_deleted OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 };
 
 /* A flow's key in compressed form. */
@@ -104,6 +106,70 @@ void dpif_xdp_flows_init(struct dpif_xdp_flows *);
 /* Frees what 'flows', which is empty, refers to. */
 void dpif_xdp_flows_destroy(struct dpif_xdp_flows *flows);
 
+/* Return the flow that matches 'key', or has 'ufid', or NULL. */
+struct dpif_xdp_flow *dpif_xdp_flows_lookup(const struct dpif_xdp_flows *,
+                                            const struct dpif_xdp_key *key);
+struct dpif_xdp_flow *dpif_xdp_flows_find(const struct dpif_xdp_flows *,
+                                          const ovs_u128 *ufid)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* As dpif_xdp_cls_lookup_batch(). */
+static inline bool
+dpif_xdp_flows_lookup_batch(struct dpif_xdp_flows *flows,
+                            struct dpif_xdp_cache *cache,
+                            struct dpif_xdp_key *keys[], size_t n,
+                            struct dpif_xdp_rule *rules[],
+                            struct dpif_xdp_cls_stats *stats)
+{
+    return dpif_xdp_cls_lookup_batch(&flows->cls, cache, keys, n, rules,
+                                     stats);
+}
+
+/* As dpif_xdp_cls_subtable(): where flows with these wildcards are kept.  The
+ * other two know it by a Netlink mask: dpif_xdp_known_masks_find(). */
+struct subtable *dpif_xdp_flows_subtable(struct dpif_xdp_flows *,
+                                         const struct flow_wildcards *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+struct subtable *dpif_xdp_flows_known_subtable(const struct dpif_xdp_flows *,
+                                               const struct nlattr *mask,
+                                               size_t len, const struct flow *,
+                                               const struct flowmap *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_flows_know_subtable(struct dpif_xdp_flows *,
+                                  const struct nlattr *mask, size_t len,
+                                  const struct flow *, const struct flowmap *,
+                                  struct subtable *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* Adds 'flow' at 'place', with what dpif_xdp_flow_create() stored in
+ * '*ret_values'; takes it out: readers may look at it until they quiesce. */
+void dpif_xdp_flows_insert(struct dpif_xdp_flows *, struct dpif_xdp_flow *flow,
+                           const struct dpif_xdp_place *place,
+                           uint64_t *values)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_flows_remove(struct dpif_xdp_flows *, struct dpif_xdp_flow *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* Bring closer what dpif_xdp_flows_find() reads, and the flow: first the one for
+ * several identifiers, then, when it has arrived, the other. */
+void dpif_xdp_flows_prefetch(const struct dpif_xdp_flows *, const ovs_u128 *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_flows_prefetch_flow(const struct dpif_xdp_flows *,
+                                  const ovs_u128 *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* Brings closer what dpif_xdp_flows_remove() reads. */
+void dpif_xdp_flows_prefetch_removal(const struct dpif_xdp_flows *,
+                                     const struct dpif_xdp_flow *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* Sorts the masks by their use.  Meant to be called once a second. */
+void dpif_xdp_flows_optimize(struct dpif_xdp_flows *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+uint32_t dpif_xdp_flows_n(const struct dpif_xdp_flows *);
+uint32_t dpif_xdp_flows_n_masks(const struct dpif_xdp_flows *);
+
 /* Returns the flow that follows '*position' as dpif_xdp_cls_next() does. */
 struct dpif_xdp_flow *dpif_xdp_flow_next(const struct dpif_xdp_flows *,
                                          uint32_t *position);
@@ -121,8 +187,10 @@ struct dpif_xdp_flow *dpif_xdp_flow_create(const struct dpif_xdp_place *,
 /* Frees 'flow', which nothing leads to any more, when no thread has it,
  * together with others, at the latest with those of the next
  * dpif_xdp_flows_free(). */
-void dpif_xdp_flow_free(struct dpif_xdp_flows *, struct dpif_xdp_flow *flow);
-void dpif_xdp_flows_free(struct dpif_xdp_flows *);
+void dpif_xdp_flow_free(struct dpif_xdp_flows *, struct dpif_xdp_flow *flow)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_flows_free(struct dpif_xdp_flows *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* The flow that 'rule' belongs to; NULL for NULL. */
 struct dpif_xdp_flow *dpif_xdp_flow_from_rule(const struct dpif_xdp_rule *);

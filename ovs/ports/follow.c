@@ -138,7 +138,7 @@ dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_port *port;
 
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device && port->device.ifindex) {
             dpif_xdp_port_follow_carrier(dp, port);
         }
@@ -156,7 +156,7 @@ can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (hook != DPIF_XDP_HOOK_TCX || port->prepared) {
         return true;
     }
-    if (dp->n_xdp_ports) {
+    if (dp->ports.n_xdp_ports) {
         oxdp_offloads_poll(netdev_get_name(port->dev), &port->offloads);
         port->prepared = true;
     }
@@ -169,19 +169,19 @@ stop_output(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
     port->redirects = false;
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_port_closed(dp, port->port_no);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
 }
 
 /* Has flows that wait for this port put again. */
 static void
 output_changed(struct dpif_xdp_dp *dp)
 {
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_settle(dp);
     dpif_xdp_fastpath_port_opened(dp);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
 }
 
 /* Nobody gets what goes to 'port' now, whoever sends it: XDP may run flows that

@@ -44,7 +44,7 @@ dpif_xdp_port_choose_hook(const struct dpif_xdp_dp *dp,
                           const struct dpif_xdp_netdev_config *config)
 {
     enum dpif_xdp_hook hook = (config->hook == DPIF_XDP_HOOK_AUTO
-                               ? dp->hook : config->hook);
+                               ? dp->ports.hook : config->hook);
 
     return (dpif_xdp_internal_is(port->netdev) ? DPIF_XDP_HOOK_TCX
             : hook != DPIF_XDP_HOOK_AUTO ? hook
@@ -58,15 +58,15 @@ dpif_xdp_port_set_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                        enum dpif_xdp_hook hook)
 {
     atomic_store(&port->hook, (int) hook);
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_hook_changed(dp, port->port_no);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
 }
 
 static int
 move_to_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
             const char **mode_text, char **errorp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     int error;
 
@@ -83,7 +83,7 @@ move_to_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     dpif_xdp_threads_add_port(dp, port);
     dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_XDP);
     oxdp_tcx_leave(dp->progs, port->device.ifindex);
-    if (!dp->n_xdp_ports++) {
+    if (!dp->ports.n_xdp_ports++) {
         dpif_xdp_ports_follow_xdp(dp);
     }
     return 0;
@@ -124,7 +124,7 @@ close_sockets(struct dpif_xdp_port *port)
 
 static int
 move_to_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **errorp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     const char *name = netdev_get_name(port->dev);
     int error = dpif_xdp_sender_prepare(dp, errorp);
@@ -142,7 +142,7 @@ move_to_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **errorp)
     port->native = true;
     port->prepared = true;              /* XDP has been sending to it. */
     port->local_stack = false;
-    dp->n_xdp_ports--;
+    dp->ports.n_xdp_ports--;
     return 0;
 }
 
@@ -169,7 +169,7 @@ refresh_device(struct dpif_xdp_port *port)
 static int
 change_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
             enum dpif_xdp_hook wanted)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     const char *name = netdev_get_name(port->dev);
     const char *mode_text = "none";
@@ -235,7 +235,7 @@ dpif_xdp_port_follow_other_end(struct dpif_xdp_dp *dp,
     wanted = dpif_xdp_port_choose_hook(dp, port, &config);
     atomic_read(&port->hook, &hook);
     if ((int) wanted != hook) {
-        return dp->taken_over && !change_hook(dp, port, wanted);
+        return dp->ports.taken_over && !change_hook(dp, port, wanted);
     }
     if (hook == DPIF_XDP_HOOK_TCX
         && oxdp_tcx_set_from_xdp(dp->progs, port->device.ifindex, peer_xdp)) {

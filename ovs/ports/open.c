@@ -21,10 +21,10 @@
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_open);
 
 static int open_device(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 static int open_netdev(struct dpif_xdp_port *);
 static void warn_of_filters(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 int
 dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
@@ -51,15 +51,15 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (port->is_device && dp->progs) {
         oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
         dpif_xdp_port_set_tcx_output(dp, port, false);
-        ovs_mutex_lock(&dp->flow_mutex);
+        dpif_xdp_flow_lock(dp);
         dpif_xdp_fastpath_port_closed(dp, port->port_no);
-        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_flow_unlock(dp);
     }
     if (port->is_device && port->device.ifindex) {
         int hook;
 
         atomic_read(&port->hook, &hook);
-        dp->n_xdp_ports -= hook != DPIF_XDP_HOOK_TCX;
+        dp->ports.n_xdp_ports -= hook != DPIF_XDP_HOOK_TCX;
         dpif_xdp_netdev_count_stop(port->dev);
         dpif_xdp_netdev_set_promiscuous(port->dev, false);
         oxdp_progs_detach(dp->progs, port->device.ifindex);
@@ -114,7 +114,7 @@ static int
 prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
 {
     if (!dp->packets) {
-        int error = dpif_xdp_packets_create(dp->n_frames, &dp->packets);
+        int error = dpif_xdp_packets_create(dp->ports.n_frames, &dp->packets);
 
         if (error == EPERM || error == EACCES) {
             *errorp = xasprintf("AF_XDP is not permitted: run as root, or "
@@ -124,7 +124,7 @@ prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
             *errorp = xasprintf("cannot create a UMEM of %"PRIu32" frames "
                                 "(%s): lower other_config:xdp-umem-frames or "
                                 "raise the limit on locked memory",
-                                dp->n_frames, ovs_strerror(error));
+                                dp->ports.n_frames, ovs_strerror(error));
             return error;
         }
     }
@@ -132,7 +132,7 @@ prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
         const struct oxdp_progs_config config = {
             .max_ports = DPIF_XDP_MAX_PORTS,
             .max_sockets = DPIF_XDP_MAX_SOCKETS,
-            .n_flows = dp->n_fast_flows,
+            .n_flows = dp->ports.n_fast_flows,
             .name = dp->name,
         };
         int error = -oxdp_progs_load(&config, &dp->progs, errorp);
@@ -144,7 +144,7 @@ prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
             VLOG_INFO("%s: programs end with this process: %s", dp->name,
                       oxdp_progs_unpinned(dp->progs));
         }
-        if (dp->n_fast_flows) {
+        if (dp->ports.n_fast_flows) {
             dp->fastpath = dpif_xdp_fastpath_create(dp);
         }
     }
@@ -187,7 +187,7 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 static int
 open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
            enum oxdp_mode wanted, enum oxdp_mode *modep, char **errorp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     const char *name = netdev_get_name(port->dev);
     enum oxdp_mode first, last, mode;
@@ -230,12 +230,12 @@ open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
  * frees it. */
 static char *
 wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     char *obj = dpif_xdp_netdev_get_obj(port->dev);
 
     if (!obj) {
-        obj = nullable_xstrdup(dp->obj);
+        obj = nullable_xstrdup(dp->ports.obj);
     }
     if (!dpif_xdp_obj_is_file(obj)) {
         free(obj);
@@ -248,7 +248,7 @@ wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
 static int
 use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, const char *obj,
         char **errorp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     uint32_t port_no = odp_to_u32(port->port_no);
     struct dp_capability before = oxdp_progs_capability(dp->progs, port_no);
@@ -265,9 +265,9 @@ use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, const char *obj,
         port->obj = nullable_xstrdup(obj);
     }
     if (memcmp(&before, &now, sizeof now)) {
-        ovs_mutex_lock(&dp->flow_mutex);
+        dpif_xdp_flow_lock(dp);
         dpif_xdp_fastpath_program_changed(dp, port->port_no);
-        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_flow_unlock(dp);
     }
     return 0;
 }
@@ -339,14 +339,14 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         }
     }
     if (!error) {
-        if (dp->taken_over) {
+        if (dp->ports.taken_over) {
             dpif_xdp_netdev_count_start(port->dev, dp->progs,
                                         &port->device);
         }
         dpif_xdp_port_set_hook(dp, port, hook);
         dpif_xdp_port_set_tcx_output(dp, port, true);
         dpif_xdp_port_follow_carrier(dp, port);
-        if (hook != DPIF_XDP_HOOK_TCX && !dp->n_xdp_ports++) {
+        if (hook != DPIF_XDP_HOOK_TCX && !dp->ports.n_xdp_ports++) {
             dpif_xdp_ports_follow_xdp(dp);
         }
     }

@@ -26,7 +26,7 @@ static odp_port_t choose_port_no(const struct dpif_xdp_dp *,
                                  const char *devname);
 static void free_port(struct dpif_xdp_port *);
 static void remove_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 int
 dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
@@ -38,7 +38,7 @@ dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
                                                      sizeof namebuf);
     int error = 0;
 
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     if (*port_nop == ODPP_NONE) {
         *port_nop = choose_port_no(dp, devname);
         if (*port_nop == ODPP_NONE) {
@@ -51,7 +51,7 @@ dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
         error = dpif_xdp_port_create(dp, devname, netdev_get_type(netdev),
                                      *port_nop);
     }
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
     return error;
 }
 
@@ -138,12 +138,12 @@ dpif_xdp_port_del(struct dpif *dpif, odp_port_t port_no)
     if (port_no == ODPP_LOCAL) {
         return EINVAL;
     }
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     port = dpif_xdp_port_lookup(dp, port_no);
     if (port) {
         remove_port(dp, port);
     }
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
 
     if (!port) {
         return ENODEV;
@@ -159,12 +159,14 @@ dpif_xdp_ports_destroy(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_port *port;
 
-    ovs_mutex_lock(&dp->port_mutex);
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    dpif_xdp_port_lock(dp);
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         remove_port(dp, port);
         ovsrcu_postpone(free_port, port);
     }
-    ovs_mutex_unlock(&dp->port_mutex);
+    free(dp->ports.obj);
+    dp->ports.obj = NULL;
+    dpif_xdp_port_unlock(dp);
 }
 
 void
@@ -172,10 +174,10 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_port *port;
 
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     dpif_xdp_take_over_run(dp);
-    dp->last_sender_seq = seq_read(dp->sender_seq);
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    dpif_xdp_senders_run(dp);
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         dpif_xdp_poll_port(dp, port);
         if (port->is_device) {
             dpif_xdp_sender_run(dp, port);
@@ -183,7 +185,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
         }
     }
     dpif_xdp_shortcuts_run(dp);
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
 }
 
 void
@@ -191,8 +193,8 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_port *port;
 
-    ovs_mutex_lock(&dp->port_mutex);
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    dpif_xdp_port_lock(dp);
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         for (size_t i = 0; i < port->n_rxqs; i++) {
             if (port->rxqs[i].fd < 0) {
                 netdev_rxq_wait(port->rxqs[i].rxq);
@@ -209,8 +211,8 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
     }
     dpif_xdp_shortcuts_wait(dp);
     dpif_xdp_take_over_wait(dp);
-    seq_wait(dp->sender_seq, dp->last_sender_seq);
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_senders_wait(dp);
+    dpif_xdp_port_unlock(dp);
 }
 
 /* Interface:other_config: nothing in it concerns this datapath. */
@@ -277,14 +279,14 @@ dpif_xdp_port_dump_next(const struct dpif *dpif, void *dump_,
                         struct dpif_port *answer)
 {
     struct port_dump *dump = dump_;
-    struct cmap_node *node
-        = cmap_next_position(&dpif_xdp_dp_cast(dpif)->ports, &dump->position);
+    const struct dpif_xdp_port *port
+        = dpif_xdp_port_next(dpif_xdp_dp_cast(dpif), &dump->position);
 
-    if (!node) {
+    if (!port) {
         return EOF;
     }
     dpif_port_destroy(&dump->port);
-    answer_query(CONTAINER_OF(node, struct dpif_xdp_port, node), &dump->port);
+    answer_query(port, &dump->port);
     *answer = dump->port;
     return 0;
 }
@@ -303,7 +305,7 @@ int
 dpif_xdp_port_poll(const struct dpif *dpif_, char **devnamep OVS_UNUSED)
 {
     struct dpif_xdp *dpif = CONTAINER_OF(dpif_, struct dpif_xdp, dpif);
-    uint64_t seq = seq_read(dpif->dp->port_seq);
+    uint64_t seq = seq_read(dpif_xdp_ports_seq(dpif->dp));
 
     if (dpif->last_port_seq == seq) {
         return EAGAIN;
@@ -317,7 +319,7 @@ dpif_xdp_port_poll_wait(const struct dpif *dpif_)
 {
     struct dpif_xdp *dpif = CONTAINER_OF(dpif_, struct dpif_xdp, dpif);
 
-    seq_wait(dpif->dp->port_seq, dpif->last_port_seq);
+    seq_wait(dpif_xdp_ports_seq(dpif->dp), dpif->last_port_seq);
 }
 
 /* A free port number, or ODPP_NONE. */

@@ -64,7 +64,7 @@ frames_to_lend(const struct dpif_xdp_dp *dp)
         VLOG_INFO_RL(&rl, "%s: few packet buffers are left for more ports, "
                      "bursts may be lost: raise other_config:xdp-umem-frames "
                      "(%"PRIu32" now) to 32 for each port", dp->name,
-                     dp->n_frames);
+                     dp->ports.n_frames);
     }
     return n;
 }

@@ -9,6 +9,7 @@
 
 #include "ovs/netdev/netdev_internal.h"
 #include "ovs/netdev/netdev_xdp.h"
+#include "ovs/engine/engine.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
 #include "util.h"
@@ -24,12 +25,10 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_take_over);
  * OpenFlow rules. */
 static bool
 is_due(struct dpif_xdp_dp *dp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    bool began;
-
-    atomic_read(&dp->upcalls_began, &began);
-    return began && dp->progs && !dp->taken_over;
+    return (dpif_xdp_upcalls_began(dp) && dp->progs
+            && !dp->ports.taken_over);
 }
 
 /* 'port' was left without a program.  Opened anew it gets one as a new port
@@ -55,7 +54,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     struct dpif_xdp_port *port;
     uint32_t n;
 
-    if (!is_due(dp) || dp->take_over_rounds++ < ROUNDS) {
+    if (!is_due(dp) || dp->ports.take_over_rounds++ < ROUNDS) {
         return;
     }
     n = oxdp_progs_take_over(dp->progs);
@@ -63,9 +62,9 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
         VLOG_INFO("%s: took over %"PRIu32" devices from the daemon before",
                   dp->name, n);
     }
-    dp->taken_over = true;
+    dp->ports.taken_over = true;
     dpif_xdp_internal_sweep();
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device && port->device.ifindex) {
             int error = -oxdp_progs_error(dp->progs, port->device.ifindex);
 

@@ -28,13 +28,13 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_tcx);
 #define UPCALL_QUEUES 1
 
 static int open_upcalls(struct dpif_xdp_dp *, char **errorp)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* What every port at tcx needs. */
 static int
 prepare(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
         char **errorp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     if (port->device.mtu > OXDP_MAX_TCX_MTU) {
         *errorp = xasprintf("MTU %"PRIu32" is too large: set it to at most "
@@ -94,7 +94,7 @@ void
 dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
                              struct dpif_xdp_port *port, bool on)
 {
-    if (dp->upcalls && port->is_device) {
+    if (dpif_xdp_upcalls_port(dp) && port->is_device) {
         int error = -oxdp_tcx_set_output(dp->progs, odp_to_u32(port->port_no),
                                          on ? port->device.ifindex : 0);
 
@@ -103,9 +103,9 @@ dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
                      "(%s)", netdev_get_name(port->dev),
                      ovs_strerror(error));
         } else if (on) {
-            ovs_mutex_lock(&dp->flow_mutex);
+            dpif_xdp_flow_lock(dp);
             dpif_xdp_fastpath_port_opened(dp);
-            ovs_mutex_unlock(&dp->flow_mutex);
+            dpif_xdp_flow_unlock(dp);
             dpif_xdp_port_follow_shortcut(dp, port);
         }
     }
@@ -150,20 +150,18 @@ dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
 
 static void
 look_at_egress(struct dpif_xdp_dp *dp)
-    OVS_REQUIRES(dp->port_mutex)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     long long int end = time_msec() + LOOK_AT_MOST_MS;
 
-    for (size_t n = cmap_count(&dp->ports) + 1; n && time_msec() < end; n--) {
-        struct cmap_node *node = cmap_next_position(&dp->ports,
-                                                    &dp->shortcut_turn);
-        struct dpif_xdp_port *port;
+    for (size_t n = dpif_xdp_n_ports(dp) + 1; n && time_msec() < end; n--) {
+        struct dpif_xdp_port *port
+            = dpif_xdp_port_next(dp, &dp->ports.shortcut_turn);
 
-        if (!node) {                    /* That was the last one. */
-            dp->shortcut_turn = (struct cmap_position) { 0 };
+        if (!port) {                    /* That was the last one. */
+            dp->ports.shortcut_turn = (struct cmap_position) { 0 };
             continue;
         }
-        port = CONTAINER_OF(node, struct dpif_xdp_port, node);
         if (port->is_device && port->device.peer_ifindex
             && (oxdp_tcx_has_egress(port->device.ifindex)
                 != port->tcx_egress)) {
@@ -175,19 +173,19 @@ look_at_egress(struct dpif_xdp_dp *dp)
 void
 dpif_xdp_shortcuts_run(struct dpif_xdp_dp *dp)
 {
-    if (!dp->upcalls || time_msec() < dp->next_shortcut_look) {
+    if (!dpif_xdp_upcalls_port(dp) || time_msec() < dp->ports.next_shortcut_look) {
         return;
     }
     look_at_egress(dp);
     oxdp_tcx_permit_shortcuts(dp->progs, PERMIT_MS);
-    dp->next_shortcut_look = time_msec() + LOOK_MS;
+    dp->ports.next_shortcut_look = time_msec() + LOOK_MS;
 }
 
 void
 dpif_xdp_shortcuts_wait(const struct dpif_xdp_dp *dp)
 {
-    if (dp->upcalls) {
-        poll_timer_wait_until(dp->next_shortcut_look);
+    if (dpif_xdp_upcalls_port(dp)) {
+        poll_timer_wait_until(dp->ports.next_shortcut_look);
     }
 }
 
@@ -208,7 +206,7 @@ open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     int fds[UPCALL_QUEUES];
     int error;
 
-    if (dp->upcalls) {
+    if (dpif_xdp_upcalls_port(dp)) {
         return 0;
     }
     error = -oxdp_tcx_open(dp->progs, dp->name, UPCALL_QUEUES, errorp);
@@ -235,8 +233,8 @@ open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     }
     port->n_rxqs = UPCALL_QUEUES;
     dpif_xdp_threads_add_port(dp, port);
-    dp->upcalls = port;
-    CMAP_FOR_EACH (other, node, &dp->ports) {
+    dpif_xdp_set_upcalls_port(dp, port);
+    DPIF_XDP_FOR_EACH_PORT (other, dp) {
         if (other->is_device && other->device.ifindex) {
             dpif_xdp_port_set_tcx_output(dp, other, true);
         }
@@ -247,9 +245,11 @@ open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
 void
 dpif_xdp_upcalls_close(struct dpif_xdp_dp *dp)
 {
-    if (dp->upcalls) {
-        dpif_xdp_threads_remove_port(dp->upcalls);
-        free_upcalls(dp->upcalls);
-        dp->upcalls = NULL;
+    struct dpif_xdp_port *port = dpif_xdp_upcalls_port(dp);
+
+    if (port) {
+        dpif_xdp_threads_remove_port(port);
+        free_upcalls(port);
+        dpif_xdp_set_upcalls_port(dp, NULL);
     }
 }

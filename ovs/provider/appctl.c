@@ -14,7 +14,7 @@
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/provider/provider_private.h"
 #include "core/programs/progs.h"
@@ -79,9 +79,9 @@ dpif_xdp_query_ports(const struct dpif_xdp_dp *dp,
     struct dpif_xdp_port **ports;
     struct dpif_xdp_port *port;
 
-    ports = xmalloc((cmap_count(&dp->ports) + 1) * sizeof *ports);
+    ports = xmalloc((dpif_xdp_n_ports(dp) + 1) * sizeof *ports);
     *n = 0;
-    CMAP_FOR_EACH (port, node, &dp->ports) {
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (!query->port || is_port(port, query->port)) {
             ports[(*n)++] = port;
         }
@@ -95,9 +95,9 @@ report_masks(struct dpif_xdp_dp *dp,
              const struct dpif_xdp_query *query OVS_UNUSED,
              struct json *report)
 {
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_report_masks(dp, report);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
 }
 
 static void
@@ -207,9 +207,9 @@ search_dp(struct dpif_xdp_dp *dp, void *search_)
         size_t n;
 
         search->dp_found = true;
-        ovs_mutex_lock(&dp->port_mutex);
+        dpif_xdp_port_lock(dp);
         free(dpif_xdp_query_ports(dp, search->query, &n));
-        ovs_mutex_unlock(&dp->port_mutex);
+        dpif_xdp_port_unlock(dp);
         search->port_found |= n > 0;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of `ovs-appctl xdp/...` share.
  *
- * A command makes one document of each datapath (datapath/report.h) and prints
+ * A command makes one document of each datapath (base/report.h) and prints
  * it: as JSON, or as text, which is made of the document alone.  So both say
  * the same. */
 #ifndef DPIF_XDP_APPCTL_H

@@ -13,6 +13,7 @@
 #include "smap.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/engine/engine.h"
+#include "ovs/ports/ports.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 
@@ -21,13 +22,11 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 #define MAX_FAST_FLOWS (1u << 21)   /* Of 192 bytes, in 512 MB: core/tables/memory.h. */
 
 static void set_sizes(struct dpif_xdp_dp *, const struct smap *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 static void set_hook(struct dpif_xdp_dp *, const struct smap *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 static void set_obj(struct dpif_xdp_dp *, const struct smap *)
-    OVS_REQUIRES(dp->port_mutex);
-static void set_cpu_mask(struct dpif_xdp_dp *, const char *)
-    OVS_REQUIRES(dp->port_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Open_vSwitch:other_config. */
 int
@@ -35,12 +34,13 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     set_sizes(dp, other_config);
     set_hook(dp, other_config);
     set_obj(dp, other_config);
-    set_cpu_mask(dp, smap_get(other_config, "pmd-cpu-mask"));
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_threads_set_cpu_mask(dp, smap_get(other_config,
+                                               "pmd-cpu-mask"));
+    dpif_xdp_port_unlock(dp);
     return 0;
 }
 
@@ -57,10 +57,7 @@ set_sizes(struct dpif_xdp_dp *dp, const struct smap *other_config)
     if (!smap_get_bool(other_config, "xdp-offload", true)) {
         n_flows = 0;
     }
-    if (!dp->packets) {
-        dp->n_frames = n_frames;
-        dp->n_fast_flows = n_flows;
-    } else if (n_frames != dp->n_frames || n_flows != dp->n_fast_flows) {
+    if (!dpif_xdp_ports_set_sizes(dp, n_frames, n_flows)) {
         VLOG_INFO("%s: xdp-umem-frames, xdp-flows and xdp-offload take effect "
                   "when the datapath is created anew", dp->name);
     }
@@ -71,25 +68,18 @@ set_hook(struct dpif_xdp_dp *dp, const struct smap *other_config)
 {
     const char *name = smap_get_def(other_config, "xdp-hook", "auto");
     enum dpif_xdp_hook hook = DPIF_XDP_HOOK_AUTO;
-    struct dpif_xdp_port *port;
 
     if (!dpif_xdp_hook_from_string(name, &hook)) {
         VLOG_WARN("%s: other_config:xdp-hook=%s: unsupported value, expected "
                   "auto, xdp, tcx or both", dp->name, name);
     }
-    if (dp->hook != hook) {
-        dp->hook = hook;
-        CMAP_FOR_EACH (port, node, &dp->ports) {
-            port->config_seq = UINT64_MAX;      /* Opens it anew. */
-        }
-    }
+    dpif_xdp_ports_set_hook(dp, hook);
 }
 
 static void
 set_obj(struct dpif_xdp_dp *dp, const struct smap *other_config)
 {
     const char *obj = smap_get(other_config, "xdp-obj");
-    struct dpif_xdp_port *port;
 
     if (obj && !dpif_xdp_obj_is_valid(obj)) {
         VLOG_WARN("%s: other_config:xdp-obj=%s: unsupported value, expected "
@@ -97,23 +87,7 @@ set_obj(struct dpif_xdp_dp *dp, const struct smap *other_config)
                   obj);
         obj = NULL;
     }
-    if (!nullable_string_is_equal(dp->obj, obj)) {
-        free(dp->obj);
-        dp->obj = nullable_xstrdup(obj);
-        CMAP_FOR_EACH (port, node, &dp->ports) {
-            port->obj_seq = UINT64_MAX;         /* Looks at it anew. */
-        }
-    }
-}
-
-static void
-set_cpu_mask(struct dpif_xdp_dp *dp, const char *cpu_mask)
-{
-    if (!nullable_string_is_equal(dp->cpu_mask, cpu_mask)) {
-        free(dp->cpu_mask);
-        dp->cpu_mask = nullable_xstrdup(cpu_mask);
-        dpif_xdp_threads_configure(dp);
-    }
+    dpif_xdp_ports_set_obj(dp, obj);
 }
 
 /* Caches: one, the signature cache of each engine thread. */
@@ -139,10 +113,14 @@ dpif_xdp_cache_get_name(struct dpif *dpif OVS_UNUSED, uint32_t level,
 int
 dpif_xdp_cache_get_size(struct dpif *dpif, uint32_t level, uint32_t *size)
 {
+    const struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+
     if (level) {
         return EINVAL;
     }
-    *size = dpif_xdp_dp_cast(dpif)->cache_size;
+    dpif_xdp_port_lock(dp);
+    *size = dpif_xdp_threads_cache_size(dp);
+    dpif_xdp_port_unlock(dp);
     return 0;
 }
 
@@ -154,11 +132,8 @@ dpif_xdp_cache_set_size(struct dpif *dpif, uint32_t level, uint32_t size)
     if (level || !size || size > (1u << 24) || !is_pow2(size)) {
         return EINVAL;
     }
-    ovs_mutex_lock(&dp->port_mutex);
-    if (size != dp->cache_size) {
-        dp->cache_size = size;
-        dpif_xdp_threads_configure(dp);
-    }
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
+    dpif_xdp_threads_set_cache_size(dp, size);
+    dpif_xdp_port_unlock(dp);
     return 0;
 }

@@ -11,14 +11,12 @@
 #include "dpif.h"
 #include "hash.h"
 #include "odp-util.h"
-#include "core/xsk/umem.h"
 #include "ovs/netdev/netdev_internal.h"
 #include "openvswitch/vlog.h"
 #include "timeval.h"
 #include "tnl-neigh-cache.h"
 #include "tnl-ports.h"
 #include "core/programs/progs.h"
-#include "cmap.h"
 #include "conntrack.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
@@ -31,7 +29,6 @@
 VLOG_DEFINE_THIS_MODULE(dpif_xdp);
 
 #define OPTIMIZE_INTERVAL_MS 1000
-#define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
 
 static int create_dp(const struct dpif_class *, const char *name,
                      struct dpif_xdp_dp **)
@@ -84,7 +81,7 @@ dpif_xdp_open(const struct dpif_class *class, const char *name, bool create,
         ovs_refcount_ref(&dp->ref_cnt);
         dpif_init(&dpif->dpif, class, name, netflow_id >> 8, netflow_id);
         dpif->dp = dp;
-        dpif->last_port_seq = seq_read(dp->port_seq);
+        dpif->last_port_seq = seq_read(dpif_xdp_ports_seq(dp));
         *dpifp = &dpif->dpif;
     }
     ovs_mutex_unlock(&dpif_xdp_registry_mutex);
@@ -122,22 +119,22 @@ dpif_xdp_run(struct dpif *dpif)
     uint64_t tnl_seq;
 
     dpif_xdp_ports_run(dp);
-    if (time_msec() >= dp->next_optimize) {
-        dp->next_optimize = time_msec() + OPTIMIZE_INTERVAL_MS;
-        ovs_mutex_lock(&dp->flow_mutex);
-        dpif_xdp_cls_optimize(&dp->flows.cls);
+    if (time_msec() >= dp->provider.next_optimize) {
+        dp->provider.next_optimize = time_msec() + OPTIMIZE_INTERVAL_MS;
+        dpif_xdp_flow_lock(dp);
+        dpif_xdp_flows_optimize(&dp->flows);
         dpif_xdp_fastpath_run(dp);
         dpif_xdp_fastpath_settle(dp);
         dpif_xdp_flows_free(&dp->flows);
-        ovs_mutex_unlock(&dp->flow_mutex);
+        dpif_xdp_flow_unlock(dp);
     }
 
     /* Revalidate when tunnels may leave by another way now. */
     tnl_neigh_cache_run();
     tnl_port_map_run();
     tnl_seq = seq_read(tnl_conf_seq);
-    if (dp->last_tnl_conf_seq != tnl_seq) {
-        dp->last_tnl_conf_seq = tnl_seq;
+    if (dp->provider.last_tnl_conf_seq != tnl_seq) {
+        dp->provider.last_tnl_conf_seq = tnl_seq;
         return true;
     }
     return false;
@@ -149,7 +146,7 @@ dpif_xdp_wait(struct dpif *dpif)
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
     dpif_xdp_ports_wait(dp);
-    seq_wait(tnl_conf_seq, dp->last_tnl_conf_seq);
+    seq_wait(tnl_conf_seq, dp->provider.last_tnl_conf_seq);
 }
 
 /* An upcall may ask for this: 'port_mutex' is out of bounds. */
@@ -178,12 +175,12 @@ dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
     memset(stats, 0, sizeof *stats);
     stats->n_hit = sum.n_cache_hit + sum.n_table_hit;
     stats->n_missed = sum.n_miss;
-    atomic_read_relaxed(&dp->n_lost, &stats->n_lost);
-    stats->n_flows = dpif_xdp_cls_n_rules(&dp->flows.cls);
+    stats->n_lost = dpif_xdp_get_lost(dp);
+    stats->n_flows = dpif_xdp_flows_n(&dp->flows);
     if (dp->class->type == dpif_xdp_type) {
         stats->n_cache_hit = sum.n_cache_hit;
         stats->n_mask_hit = sum.n_mask_walk;
-        stats->n_masks = dpif_xdp_cls_n_masks(&dp->flows.cls);
+        stats->n_masks = dpif_xdp_flows_n_masks(&dp->flows);
     } else {
         stats->n_cache_hit = UINT64_MAX;
         stats->n_mask_hit = UINT64_MAX;
@@ -199,30 +196,6 @@ dpif_xdp_queue_to_priority(const struct dpif *dpif OVS_UNUSED,
 {
     *priority = queue_id;
     return 0;
-}
-
-static void
-dpif_xdp_register_upcall_cb(struct dpif *dpif, upcall_callback *cb, void *aux)
-{
-    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
-
-    dp->upcall_aux = aux;
-    dp->upcall_cb = cb;
-}
-
-static void
-dpif_xdp_enable_upcall(struct dpif *dpif)
-    OVS_NO_THREAD_SAFETY_ANALYSIS
-{
-    atomic_store(&dpif_xdp_dp_cast(dpif)->upcalls_began, true);
-    fat_rwlock_unlock(&dpif_xdp_dp_cast(dpif)->upcall_rwlock);
-}
-
-static void
-dpif_xdp_disable_upcall(struct dpif *dpif)
-    OVS_NO_THREAD_SAFETY_ANALYSIS
-{
-    fat_rwlock_wrlock(&dpif_xdp_dp_cast(dpif)->upcall_rwlock);
 }
 
 static char *
@@ -361,15 +334,14 @@ destroy_dp(struct dpif_xdp_dp *dp)
 
     /* Nobody answers upcalls any more.  They are disabled, that is, locked,
      * and the engine's threads need the lock to end. */
-    dp->upcall_cb = NULL;
-    fat_rwlock_unlock(&dp->upcall_rwlock);
+    dpif_xdp_upcall_stop(dp);
 
     dpif_xdp_flows_flush(dp);
     dpif_xdp_ports_destroy(dp);
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     dpif_xdp_upcalls_close(dp);
     dpif_xdp_threads_stop(dp);
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
 
     /* Nobody handles packets any more.  What others still hold for reading
      * is freed after they quiesce. */
@@ -381,16 +353,13 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_packets_destroy(dp->packets);
 
     dpif_xdp_flows_destroy(&dp->flows);
-    cmap_destroy(&dp->ports);
+    dpif_xdp_port_table_destroy(&dp->port_table);
     dpif_xdp_meters_destroy(&dp->meters);
     dpif_xdp_bonds_destroy(&dp->bonds);
-    seq_destroy(dp->port_seq);
-    fat_rwlock_destroy(&dp->upcall_rwlock);
+    dpif_xdp_upcall_destroy(dp);
     ovs_mutex_destroy(&dp->port_mutex);
-    ovs_mutex_destroy(&dp->threads_mutex);
+    dpif_xdp_engine_destroy(dp);
     ovs_mutex_destroy(&dp->flow_mutex);
-    free(dp->cpu_mask);
-    free(dp->obj);
     free(CONST_CAST(char *, dp->name));
     free(dp);
 }
@@ -408,31 +377,27 @@ create_dp(const struct dpif_class *class, const char *name,
     dpif_xdp_registry_add(dp);
 
     ovs_mutex_init(&dp->port_mutex);
-    ovs_mutex_init(&dp->threads_mutex);
+    dpif_xdp_engine_init(dp);
     ovs_mutex_init(&dp->flow_mutex);
-    cmap_init(&dp->ports);
-    dp->port_seq = seq_create();
+    dpif_xdp_port_table_init(&dp->port_table);
     dpif_xdp_senders_init(dp);
     dpif_xdp_flows_init(&dp->flows);
     dpif_xdp_meters_init(&dp->meters);
     dpif_xdp_bonds_init(&dp->bonds);
     dp->conntrack = conntrack_init();
-    dp->n_frames = DPIF_XDP_DEFAULT_FRAMES;
-    dp->n_fast_flows = DPIF_XDP_DEFAULT_FAST_FLOWS;
-    dp->cache_size = MAX_CACHE_SIZE;
-    dp->last_tnl_conf_seq = seq_read(tnl_conf_seq);
+    dpif_xdp_ports_init(dp);
+    dp->provider.last_tnl_conf_seq = seq_read(tnl_conf_seq);
 
     /* No upcalls until ofproto enables them. */
-    fat_rwlock_init(&dp->upcall_rwlock);
-    fat_rwlock_wrlock(&dp->upcall_rwlock);
+    dpif_xdp_upcall_init(dp);
 
     /* Every datapath has this port, and nobody uses it: ofproto's bridges have
      * ports of their own.  A tap needs no programs. */
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     error = dpif_xdp_port_create(dp, name,
                                  class->type == dpif_xdp_type ? "tap"
                                  : "dummy-internal", ODPP_LOCAL);
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
     if (error) {
         destroy_dp(dp);
         return error;

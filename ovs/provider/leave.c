@@ -15,6 +15,7 @@
 #include "openvswitch/ofpbuf.h"
 #include "ovs-atomic.h"
 #include "ovs/datapath/datapath.h"
+#include "ovs/engine/engine.h"
 #include "ovs/flows/flows.h"
 
 static atomic_bool leaving = ATOMIC_VAR_INIT(false);
@@ -22,22 +23,10 @@ static atomic_bool leaving = ATOMIC_VAR_INIT(false);
 void __real_bridge_exit(bool delete_datapath);
 void __wrap_bridge_exit(bool delete_datapath);
 
-/* The lock is the main thread's while upcalls are disabled, and this is the
- * main thread. */
 static void
 end_upcalls(struct dpif_xdp_dp *dp, void *aux OVS_UNUSED)
-    OVS_NO_THREAD_SAFETY_ANALYSIS
 {
-    bool enabled = !fat_rwlock_tryrdlock(&dp->upcall_rwlock);
-
-    if (enabled) {
-        fat_rwlock_unlock(&dp->upcall_rwlock);
-        fat_rwlock_wrlock(&dp->upcall_rwlock);
-    }
-    dp->upcall_cb = NULL;
-    if (enabled) {
-        fat_rwlock_unlock(&dp->upcall_rwlock);
-    }
+    dpif_xdp_upcall_forget(dp);
 }
 
 /* vswitchd's main() calls this instead of bridge_exit(). */

@@ -13,7 +13,7 @@
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
@@ -180,8 +180,8 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
     struct json *ports;
     size_t n;
 
-    dpif_xdp_report_int(report, "flows", dpif_xdp_cls_n_rules(&dp->flows.cls));
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_report_int(report, "flows", dpif_xdp_flows_n(&dp->flows));
+    dpif_xdp_port_lock(dp);
     if (dp->packets) {
         struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
         struct json *memory = dpif_xdp_report_object(report, "umem");
@@ -191,9 +191,9 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
         dpif_xdp_report_int(memory, "free", oxdp_umem_n_free(umem));
     }
     report_programs(dp, report);
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_report(dp, report);
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
     dpif_xdp_threads_report(dp, report);
     ports = dpif_xdp_report_array(report, "ports");
     sorted = dpif_xdp_query_ports(dp, query, &n);
@@ -201,7 +201,7 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
         report_port(dp, sorted[i], ports);
     }
     free(sorted);
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
 }
 
 /* The elements of array 'key' of 'report', none if there is no such array. */

@@ -8,7 +8,7 @@
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
@@ -201,9 +201,9 @@ report_programs(struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query,
 
     oxdp_progs_get_totals(dp->progs, n);
     report = dpif_xdp_report_object(report, "programs");
-    ovs_mutex_lock(&dp->flow_mutex);
+    dpif_xdp_flow_lock(dp);
     put(query, report, "predicted", dpif_xdp_fastpath_predicted(dp));
-    ovs_mutex_unlock(&dp->flow_mutex);
+    dpif_xdp_flow_unlock(dp);
     report_hits(query, n, report);
 }
 
@@ -222,11 +222,11 @@ report_engine(struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query,
     put(query, report, "mask_hits", engine.n_table_hit);
     put(query, report, "masks_walked", engine.n_mask_walk);
     put(query, report, "misses", engine.n_miss);
-    atomic_read_relaxed(&dp->n_lost, &n);
+    n = dpif_xdp_get_lost(dp);
     put(query, report, "upcalls_lost", n);
     drops = dpif_xdp_report_object(report, "drops");
     for (int i = 0; i < DPIF_XDP_N_DROPS; i++) {
-        atomic_read_relaxed(&dp->drops[i], &n);
+        n = dpif_xdp_get_drops(dp, i);
         put_enum(query, drops, dpif_xdp_drop_name(i), n);
     }
 }
@@ -238,7 +238,7 @@ dpif_xdp_stats_report(struct dpif_xdp_dp *dp,
     struct dpif_xdp_port **ports;
     size_t n;
 
-    ovs_mutex_lock(&dp->port_mutex);
+    dpif_xdp_port_lock(dp);
     if (dp->progs) {
         report_programs(dp, query, report);
     }
@@ -254,7 +254,7 @@ dpif_xdp_stats_report(struct dpif_xdp_dp *dp,
         }
     }
     free(ports);
-    ovs_mutex_unlock(&dp->port_mutex);
+    dpif_xdp_port_unlock(dp);
 }
 
 static void

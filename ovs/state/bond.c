@@ -11,7 +11,7 @@
 #include "dpif.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 #include "util.h"
 
 /* What was sent, by hash value.  A bond that replaces another takes it over,

@@ -225,7 +225,7 @@ add_drops(struct dpif_xdp_dp *dp, void *sum_)
     struct drop_sum *sum = sum_;
     uint64_t n;
 
-    atomic_read_relaxed(&dp->drops[sum->drop], &n);
+    n = dpif_xdp_get_drops(dp, sum->drop);
     sum->n += n;
 }
 

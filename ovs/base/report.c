@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "ovs/datapath/report.h"
+#include "ovs/base/report.h"
 
 #include <ctype.h>
 

@@ -45,4 +45,4 @@ const char *dpif_xdp_report_get_text(const struct json *report,
                                      const char *key);
 bool dpif_xdp_report_get_bool(const struct json *report, const char *key);
 
-#endif /* ovs/datapath/report.h */
+#endif /* ovs/base/report.h */
