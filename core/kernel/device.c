@@ -86,6 +86,11 @@ bool oxdp_device_has_guest_offloads(const char *ifname)
     return on;
 }
 
+bool oxdp_device_sends_unfinished(const struct oxdp_device *device)
+{
+    return !strcmp(device->driver, "veth") ? !device->peer_xdp : device->guest_offloads;
+}
+
 /* Queues in use of a driver that does not say: sysfs shows them if it is mounted for this network
  * namespace. */
 static uint32_t count_queues(const struct oxdp_link *link, const char *direction, uint32_t allocated)

@@ -33,6 +33,11 @@ bool oxdp_device_peer_has_xdp(const char *ifname);
  * goes; false also if it cannot be asked. */
 bool oxdp_device_has_guest_offloads(const char *ifname);
 
+/* Whether what comes from the device has been left unfinished by a network stack: segments and checksums are to be made of it
+ * later.  So it is with packets of sockets, which come through a veth, unless the container runs an XDP program of its own and
+ * means frames; and with those of a guest that has offloads, which the kernel loses at XDP (docs/decisions/0015-guests.md). */
+bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
+
 /* Largest MTU (bytes) that a port in this UMEM design can have: frame size less headroom, record, Ethernet
  * header and two VLAN tags. */
 #define OXDP_MAX_MTU 3498u

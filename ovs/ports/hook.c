@@ -24,18 +24,6 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_hook);
 
 #define DRAIN_MS 100
 
-/* Whether what comes from 'device' has been left unfinished by a network stack:
- * segments and checksums are to be made of it later.  So it is with packets of
- * sockets, which come through a veth, unless the container runs an XDP program
- * of its own and means frames; and with those of a guest that has offloads,
- * which the kernel loses at XDP (docs/decisions/0015-guests.md). */
-static bool
-sends_unfinished(const struct oxdp_device *device)
-{
-    return (!strcmp(device->driver, "veth") ? !device->peer_xdp
-            : device->guest_offloads);
-}
-
 /* What is unfinished should stay whole.  Whoever asks for a mode or a program of XDP wants XDP.
  * Internal ports have no options: the host wants its offloads. */
 enum dpif_xdp_hook
@@ -49,7 +37,7 @@ dpif_xdp_port_choose_hook(const struct dpif_xdp_dp *dp,
     return (dpif_xdp_internal_is(port->netdev) ? DPIF_XDP_HOOK_TCX
             : hook != DPIF_XDP_HOOK_AUTO ? hook
             : config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
-              && sends_unfinished(&port->device)
+              && oxdp_device_sends_unfinished(&port->device)
             ? DPIF_XDP_HOOK_TCX : DPIF_XDP_HOOK_XDP);
 }
 

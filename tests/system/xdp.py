@@ -9,7 +9,7 @@ import struct
 
 import lab
 
-BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_PROG_QUERY, BPF_PROG_TYPE_XDP = 5, 6, 16, 6
+BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_PROG_QUERY, BPF_PROG_TYPE_SCHED_CLS, BPF_PROG_TYPE_XDP = 5, 6, 16, 3, 6
 SYS_BPF = {"x86_64": 321, "aarch64": 280}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -54,11 +54,11 @@ def waits(kind, number):
                                                                    check=False)
 
 
-def pin_foreign_program(path):
-    """Loads somebody else's XDP program, "return XDP_PASS", and pins it at 'path'."""
+def pin_foreign_program(path, kind=BPF_PROG_TYPE_XDP):
+    """Loads somebody else's program, "return 2" (XDP_PASS), and pins it at 'path'."""
     code = struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
     instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
-    program = bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", BPF_PROG_TYPE_XDP, 2, ctypes.addressof(instructions),
+    program = bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", kind, 2, ctypes.addressof(instructions),
                                               ctypes.addressof(licence)))
     name = ctypes.create_string_buffer(os.fsencode(path))
     bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(name), program))
