@@ -43,6 +43,7 @@
 struct conntrack;
 struct dpif_xdp_fastpath;
 struct dpif_xdp_packets;
+struct dpif_xdp_coverage;
 struct dpif_xdp_thread;
 struct sset;
 
@@ -133,6 +134,7 @@ struct dpif_xdp_dp_senders {
 struct dpif_xdp_dp_provider {
     uint64_t last_tnl_conf_seq;
     long long int next_optimize;        /* When to sort the masks, ms. */
+    struct dpif_xdp_coverage *coverage; /* Drops that it was told of. */
 };
 
 /* ovs/datapath/datapath.c */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/checksum.h"
+#include "coverage.h"
 #include "dp/record.h"
 #include "netdev-linux-private.h"
 #include "ovs/base/report.h"
@@ -42,6 +43,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
 #define STARVED_RETRY_MS 1          /* Waiting for frames to come back. */
 #define MAX_BURSTS 4                /* That are sent together. */
 #define HOUSEKEEPING_ROUNDS 64      /* Rounds between quiescing. */
+#define COVERAGE_MS 1100            /* After that coverage_clear() does its
+                                     * work again. */
 #define PREFETCH_AHEAD 6            /* Packets. */
 
 struct dpif_xdp_thread {
@@ -66,6 +69,8 @@ struct dpif_xdp_thread {
     struct dpif_xdp_cls_stats cls_stats;
     bool expect_simple;                 /* See struct dpif_xdp_ctx. */
     long long int spin_us;
+    bool counted;                       /* It may have coverage counts that
+                                         * were not published. */
     atomic_uint64_t n_sleeps;
 };
 
@@ -112,6 +117,7 @@ thread_main(void *thread_)
         ovs_numa_thread_setaffinity_core(thread->core_id);
     }
 
+    coverage_clear();                   /* Its first call starts the clock. */
     ovs_mutex_lock(&thread->mutex);
     while (!thread->exit) {
         bool pause;
@@ -124,11 +130,13 @@ thread_main(void *thread_)
 
         if (thread->n_active && poll_active(thread)) {
             last_work = time_usec();
+            thread->counted = true;
         } else if (!thread->n_active
                    || time_usec() - last_work >= thread->spin_us) {
             complete_transmissions(thread->dp);
             forget_quiet(thread);
-            wait_for_packets(thread, thread->n_active ? STARVED_RETRY_MS : -1);
+            wait_for_packets(thread, thread->n_active ? STARVED_RETRY_MS
+                             : thread->counted ? COVERAGE_MS : -1);
             last_work = time_usec();
             rounds = 0;
         } else if (thread->core_id < 0) {
@@ -139,6 +147,7 @@ thread_main(void *thread_)
         if (++rounds % HOUSEKEEPING_ROUNDS == 0) {
             wait_for_packets(thread, 0);
             complete_transmissions(thread->dp);
+            coverage_try_clear();
             ovsrcu_quiesce();
         }
     }
@@ -224,6 +233,10 @@ wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
         ovsrcu_quiesce_start();
         start = time_usec();
         n = epoll_wait(thread->epoll_fd, events, MAX_EVENTS, timeout_ms);
+        if (!n && timeout_ms == COVERAGE_MS) {
+            coverage_clear();
+            thread->counted = false;
+        }
         slept = time_usec() - start;
         ovsrcu_quiesce_end();
         ovs_mutex_lock(&thread->mutex);

@@ -243,7 +243,8 @@ compile_action(struct program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_DROP:
-        leave(p, DP_FATE_DROP, 0);
+        /* The reason, told from flows without actions: fastpath/drops.c. */
+        leave(p, DP_FATE_DROP, nl_attr_get_u32(a) + 1);
         break;
 
     case OVS_ACTION_ATTR_RECIRC:

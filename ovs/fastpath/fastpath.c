@@ -3,6 +3,7 @@
 
 #include "ovs/fastpath/fastpath_private.h"
 
+#include "bitmap.h"
 #include "ovs/fastpath/compile.h"
 #include "core/kernel/grace.h"
 #include "core/programs/group.h"
@@ -53,6 +54,7 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
     fp->n_indexes = memory->n_flows;
     fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
     fp->older = xcalloc(fp->n_indexes, sizeof *fp->older);
+    fp->droppers = bitmap_allocate(fp->n_indexes);
     ovs_mutex_init(&fp->settle_mutex);
     oxdp_table_on_reclaim(fp->table, reclaimed, fp);
     memory->head->vlan_limit = flow_vlan_limit;
@@ -68,6 +70,7 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
         oxdp_ticks_close(fp->ticks);
         free(fp->flows);
         free(fp->older);
+        bitmap_free(fp->droppers);
         free(fp);
     }
 }
@@ -397,6 +400,7 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
         return false;
     }
     ovsrcu_set(&fp->flows[index], flow);
+    dpif_xdp_fastpath_drops_added(fp, index);
     stats_change_begin(fp);
     flow->fp.index = index;
     stats_change_end(fp);
@@ -450,6 +454,7 @@ reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
         = ovsrcu_get_protected(struct dpif_xdp_flow *, &fp->flows[index]);
 
     ovsrcu_set(&fp->flows[index], NULL);
+    dpif_xdp_fastpath_drops_gone(fp, index, final->packets);
     if (entry->fate == DP_FATE_GROUP) {
         oxdp_groups_put(fp->progs, entry->arg);
     }

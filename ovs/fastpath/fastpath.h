@@ -111,6 +111,12 @@ void dpif_xdp_fastpath_report(const struct dpif_xdp_dp *, struct json *report);
 /* How many frames programs knew from the one before (dp/predict.h). */
 uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *);
 
+/* Stores in 'ret_n' how many packets programs have dropped because their flow
+ * has a "drop" action, by the 'n_reasons' reasons that it may have (enum
+ * xlate_error).  Reads the statistics of all such flows. */
+void dpif_xdp_fastpath_action_drops(const struct dpif_xdp_dp *,
+                                    uint64_t ret_n[], size_t n_reasons);
+
 /* Puts "masks" into 'report', in the order in which programs walk them. */
 void dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *,
                                     struct json *report);

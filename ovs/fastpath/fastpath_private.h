@@ -27,6 +27,9 @@ enum dpif_xdp_fastpath_reason {
     N_REASONS
 };
 
+/* Reasons that a "drop" action may have: enum xlate_error. */
+#define MAX_DROP_REASONS 32
+
 struct dpif_xdp_fastpath {
     struct dpif_xdp_dp *dp;
     struct oxdp_progs *progs;
@@ -57,6 +60,11 @@ struct dpif_xdp_fastpath {
     uint64_t groups_then;
     uint64_t groups_tried;
     uint32_t groups_round;
+
+    /* drops.c */
+    unsigned long *droppers;            /* Bitmap of indexes: entries that
+                                         * drop, with a reason. */
+    uint64_t n_dropped[MAX_DROP_REASONS];   /* By those that are gone. */
 };
 
 /* Entries that may wait until they are reclaimed. */
@@ -93,5 +101,12 @@ is_left_to_tcx(const struct dpif_xdp_flow *flow)
 /* fastpath.c: where programs take the packets of a port. */
 enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
                                              odp_port_t);
+
+/* drops.c: entry 'index' was put into the tables; it is gone, having counted
+ * 'n_packets'. */
+void dpif_xdp_fastpath_drops_added(struct dpif_xdp_fastpath *,
+                                   uint32_t index);
+void dpif_xdp_fastpath_drops_gone(struct dpif_xdp_fastpath *, uint32_t index,
+                                  uint64_t n_packets);
 
 #endif /* ovs/fastpath/fastpath_private.h */

@@ -13,6 +13,7 @@
 #include "odp-util.h"
 #include "ovs/netdev/netdev_internal.h"
 #include "openvswitch/vlog.h"
+#include "ovs/provider/drop_coverage.h"
 #include "timeval.h"
 #include "tnl-neigh-cache.h"
 #include "tnl-ports.h"
@@ -119,10 +120,12 @@ dpif_xdp_run(struct dpif *dpif)
     uint64_t tnl_seq;
 
     dpif_xdp_ports_run(dp);
+    dpif_xdp_coverage_count_engine(dp);
     if (time_msec() >= dp->provider.next_optimize) {
         dp->provider.next_optimize = time_msec() + OPTIMIZE_INTERVAL_MS;
         dpif_xdp_flow_lock(dp);
         dpif_xdp_flows_optimize(&dp->flows);
+        dpif_xdp_coverage_count_programs(dp);
         dpif_xdp_fastpath_run(dp);
         dpif_xdp_fastpath_settle(dp);
         dpif_xdp_flows_free(&dp->flows);
@@ -345,6 +348,11 @@ destroy_dp(struct dpif_xdp_dp *dp)
 
     /* Nobody handles packets any more.  What others still hold for reading
      * is freed after they quiesce. */
+    dpif_xdp_coverage_count_engine(dp);
+    dpif_xdp_flow_lock(dp);
+    dpif_xdp_coverage_count_programs(dp);
+    dpif_xdp_flow_unlock(dp);
+    dpif_xdp_coverage_destroy(dp->provider.coverage);
     dpif_xdp_fastpath_destroy(dp->fastpath);
     oxdp_progs_unload(dp->progs);
     dpif_xdp_senders_destroy(dp);
@@ -387,6 +395,7 @@ create_dp(const struct dpif_class *class, const char *name,
     dp->conntrack = conntrack_init();
     dpif_xdp_ports_init(dp);
     dp->provider.last_tnl_conf_seq = seq_read(tnl_conf_seq);
+    dp->provider.coverage = dpif_xdp_coverage_create();
 
     /* No upcalls until ofproto enables them. */
     dpif_xdp_upcall_init(dp);

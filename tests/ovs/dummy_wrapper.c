@@ -5,7 +5,7 @@
  *
  * The linker's --wrap puts the __wrap_ functions here in place of Open
  * vSwitch's.  They make ours speak as dpif-netdev does where tests compare
- * words: log messages, titles of dumps, names of commands and counters.
+ * words: log messages, titles of dumps, names of commands.
  *
  * What the tests take for granted besides, the provider does when its class
  * is not the one of type "xdp" (ports/port.c, dpif_xdp.c):
@@ -53,13 +53,9 @@ static void register_upcall_cb(struct dpif *, upcall_callback *, void *aux);
 static int flow_dump_next(struct dpif_flow_dump_thread *, struct dpif_flow *,
                           int max_flows);
 static unixctl_cb_func change_port_number;
-static unixctl_cb_func read_counter;
 
 /* The log module that calls itself "dpif_netdev". */
 static struct vlog_module *flow_module;
-
-/* Open vSwitch's "coverage/read-counter". */
-static unixctl_cb_func *stock_read_counter;
 
 /* In place of lib/dpif-netdev.c's. */
 void
@@ -99,8 +95,7 @@ __wrap_vlog_insert_module(struct ovs_list *node)
     __real_vlog_insert_module(node);
 }
 
-/* The tests ask dpif-netdev for the members of bonds, and Open vSwitch's
- * coverage counters for its drops. */
+/* The tests ask dpif-netdev for the members of bonds. */
 void
 __wrap_unixctl_command_register(const char *name, const char *usage,
                                 int min_args, int max_args,
@@ -111,10 +106,6 @@ __wrap_unixctl_command_register(const char *name, const char *usage,
     }
     if (!strcmp(name, "xdp/bond-show")) {
         name = "dpif-netdev/bond-show";
-    }
-    if (!strcmp(name, "coverage/read-counter")) {
-        stock_read_counter = cb;
-        cb = read_counter;
     }
     __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }
@@ -212,66 +203,6 @@ flow_dump_next(struct dpif_flow_dump_thread *thread, struct dpif_flow *flows,
         flows[i].pmd_id = NON_PMD_CORE_ID;
     }
     return n;
-}
-
-struct drop_sum {
-    enum dpif_xdp_drop drop;
-    uint64_t n;
-};
-
-static void
-add_drops(struct dpif_xdp_dp *dp, void *sum_)
-{
-    struct drop_sum *sum = sum_;
-    uint64_t n;
-
-    n = dpif_xdp_get_drops(dp, sum->drop);
-    sum->n += n;
-}
-
-/* Answers for dpif-netdev's drop counters with ours. */
-static void
-read_counter(struct unixctl_conn *conn, int argc, const char *argv[],
-             void *aux)
-{
-    static const char *const drops[DPIF_XDP_N_DROPS] = {
-#define X(NAME, TEXT) [DPIF_XDP_DROP_##NAME] = #NAME,
-        DPIF_XDP_DROPS(X)
-#undef X
-    };
-    static const struct {
-        const char *counter;
-        const char *drop;
-    } names[] = {
-        { "datapath_drop_rx_invalid_packet", "INVALID_PACKET" },
-        { "datapath_drop_upcall_error", "UPCALL_ERROR" },
-        { "datapath_drop_lock_error", "UPCALL_DISABLED" },
-        { "datapath_drop_userspace_action_error", "USERSPACE_ERROR" },
-        { "datapath_drop_invalid_port", "INVALID_PORT" },
-        { "datapath_drop_invalid_bond", "INVALID_BOND" },
-        { "datapath_drop_invalid_tnl_port", "INVALID_TUNNEL" },
-        { "datapath_drop_tunnel_push_error", "TUNNEL_PUSH" },
-        { "datapath_drop_tunnel_pop_error", "TUNNEL_POP" },
-        { "datapath_drop_recirc_error", "RECIRC_DEPTH" },
-        { "datapath_drop_meter", "METER" },
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        for (int drop = 0; drop < DPIF_XDP_N_DROPS; drop++) {
-            if (!strcmp(argv[1], names[i].counter)
-                && !strcmp(drops[drop], names[i].drop)) {
-                struct drop_sum sum = { .drop = drop };
-                char *answer;
-
-                dpif_xdp_for_each(add_drops, &sum);
-                answer = xasprintf("%"PRIu64"\n", sum.n);
-                unixctl_command_reply(conn, answer);
-                free(answer);
-                return;
-            }
-        }
-    }
-    stock_read_counter(conn, argc, argv, aux);
 }
 
 /* Gives a port another number behind ofproto's back. */
