@@ -39,7 +39,7 @@ struct bpf_port {
     __u32 counter_slot;     /* Index in 'counters', at least 1. */
     __u32 local_stack;      /* Checksums of frames may be pending. */
     __u32 continues;        /* At XDP: what flows leave to tcx is taken there. */
-    __u32 reserved;         /* 0: the size stays a power of two. */
+    __u32 max_len;          /* At XDP: bytes of the longest frame; a longer one has segments to be made of it. */
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 

@@ -43,6 +43,7 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
                                         __u32 index, __u32 length);
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                    __u32 length);
+static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length);
 
 /* The verdict on a frame that arrived on a port. */
 static __always_inline int datapath(struct xdp_md *ctx)
@@ -55,6 +56,9 @@ static __always_inline int datapath(struct xdp_md *ctx)
     if (!port || !run) {
         count(ctx, BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
         return XDP_PASS;
+    }
+    if (!DP_OMITS(ctx, DP_PART_CHECKSUM) && DP_UNLIKELY(length > port->max_len)) {
+        return segments(ctx, port, length);
     }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_off(run);
@@ -141,4 +145,15 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
         count(ctx, port->counter_slot, DP_COUNTER_NO_SOCKET, length);
     }
     return verdict;
+}
+
+/* A packet that generic XDP has before it is segmented, as that of a guest's TCP: no socket and no device takes it from
+ * here (-ENOSPC, -EMSGSIZE), and nobody would count it.  tcx takes it as it came. */
+static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length)
+{
+    if (port->continues) {
+        return XDP_PASS;
+    }
+    count(ctx, port->counter_slot, DP_COUNTER_SEGMENTS, length);
+    return XDP_DROP;
 }

@@ -21,6 +21,7 @@
     X(NO_SOCKET,    "dropped: no AF_XDP socket serves the receive queue")                \
     X(NO_HEADROOM,  "dropped: the driver left no room for the record before the frame")  \
     X(TOO_LONG,     "dropped: longer than what the engine takes from a port with tcx") \
+    X(SEGMENTS,     "dropped: XDP got segments whose making the sender left to offload") \
     X(UNKNOWN_PORT, "passed to the host: the device is not a port of this datapath")
 
 /* Lookups.  A frame is looked up once, and once more each time that it is recirculated. */

@@ -45,6 +45,9 @@ bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
 /* Largest MTU of a port with tcx: the upcall pair's frames have the record in them, too. */
 #define OXDP_MAX_TCX_MTU 3450u
 
+/* Bytes of a frame with MTU 'mtu': with Ethernet header and two VLAN tags. */
+#define OXDP_FRAME_LEN(mtu) ((mtu) + 14u + 2 * 4u)
+
 /* Turns off the offloads that stand between XDP and the packets of device 'ifname': on the device, what
  * takes VLAN tags out of frames or joins frames; on the peer of a veth, what leaves packets unfinished
  * (checksums, VLAN tags, segmentation), and the same on the device if a program on that peer is to see

@@ -99,6 +99,17 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool nat
     return err;
 }
 
+int oxdp_progs_set_max_frame(struct oxdp_progs *progs, int ifindex, uint32_t max_len)
+{
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
+
+    if (!at || at->port.max_len == max_len) {
+        return at ? 0 : -ENODEV;
+    }
+    at->port.max_len = max_len;
+    return oxdp_attachment_write(progs, at);
+}
+
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
 {
     struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/kernel/device.h"
 #include "core/programs/counter.h"
 #include "core/programs/progs.h"
 #include "core/programs/progs_struct.h"
@@ -40,6 +41,7 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
             .port_no = port_no,
             .n_queues = n_queues,
             .local_stack = local_stack,
+            .max_len = OXDP_FRAME_LEN(OXDP_MAX_MTU),
             .counter_slot = at - progs->attachments + 1,
         },
     };

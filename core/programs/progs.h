@@ -146,6 +146,10 @@ struct oxdp_prog_info {
 };
 int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info);
 
+/* For a device that is attached with 'local_stack': frames longer than 'max_len' bytes, which is OXDP_MAX_MTU's at first,
+ * have segments to be made of them (DP_COUNTER_SEGMENTS).  0, or negative errno. */
+int oxdp_progs_set_max_frame(struct oxdp_progs *progs, int ifindex, uint32_t max_len);
+
 /* The counter in words, and the name of its constant ("UP_MISS"); NULL if there is no such counter. */
 const char *oxdp_counter_text(enum dp_counter counter);
 const char *oxdp_counter_name(enum dp_counter counter);

@@ -86,6 +86,11 @@ struct dpif_xdp_port {
     bool tcx_egress;                    /* oxdp_tcx_has_egress(), as last
                                          * seen. */
     long long int next_look;            /* For programs of others, ms. */
+    long long int next_guest_look;      /* At what a guest sends, ms. */
+    uint64_t n_segments;                /* DP_COUNTER_SEGMENTS, as last
+                                         * seen. */
+    bool sends_segments;                /* A guest whose offloads do not show
+                                         * uses some. */
     int warned_ifindex;                 /* Whose filters were warned of. */
     atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
                                          * programs take its packets.  Read

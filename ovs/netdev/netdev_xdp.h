@@ -81,6 +81,7 @@ void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
 enum dpif_xdp_warning {
     DPIF_XDP_WARNING_OPTIONS,           /* Keys that are not known. */
     DPIF_XDP_WARNING_POLICING,          /* ingress_policing_rate. */
+    DPIF_XDP_WARNING_GUEST,             /* The hook costs a guest's offloads. */
     DPIF_XDP_N_WARNINGS
 };
 

@@ -94,7 +94,8 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_netdev_follow_others(port->dev);
     }
     dpif_xdp_netdev_get_config(port->dev, &config);
-    if (change_seq == port->change_seq && config.seq == port->config_seq
+    if (!dpif_xdp_port_look_at_guest(dp, port)
+        && change_seq == port->change_seq && config.seq == port->config_seq
         && config.obj_seq == port->obj_seq && time_msec() < port->retry) {
         return;
     }
@@ -112,6 +113,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         ovs_rwlock_unlock(&port->tx_rwlock);
         dpif_xdp_port_follow_carrier(dp, port);
         dpif_xdp_port_follow_shortcut(dp, port);
+        dpif_xdp_port_follow_guest(dp, port);
         return;
     }
     if (port->device.ifindex) {

@@ -188,7 +188,7 @@ refresh_other_end(struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->dev);
     bool peer_xdp = oxdp_device_peer_has_xdp(name);
-    bool guest_offloads = oxdp_device_has_guest_offloads(name);
+    bool guest_offloads = dpif_xdp_port_guest_has_offloads(port);
     bool changed = false;
 
     if (peer_xdp != port->device.peer_xdp) {

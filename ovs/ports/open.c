@@ -372,6 +372,7 @@ out:
         memset(&port->device, 0, sizeof port->device);
     } else {
         warn_of_filters(dp, port);
+        dpif_xdp_port_follow_guest(dp, port);
     }
     free(text);
     return error;

@@ -206,6 +206,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
         }
         if (port->is_device) {
             poll_timer_wait_until(MIN(port->retry, port->next_look));
+            dpif_xdp_port_wait_for_guest(port);
         }
         dpif_xdp_sender_wait(port);
     }

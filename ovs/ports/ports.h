@@ -102,6 +102,17 @@ void dpif_xdp_port_set_hook(struct dpif_xdp_dp *, struct dpif_xdp_port *,
 bool dpif_xdp_port_follow_other_end(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* ovs/ports/guest.c: whether the guest behind the tap that 'port' is has
+ * offloads, as far as that shows.  Whether it has begun to send what shows that
+ * it has, to be called often; when to call that again.  What programs and users
+ * should know of it, after the hook was chosen or the device has changed. */
+bool dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *);
+bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *);
+void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* ovs/ports/sock.c: opens an AF_XDP socket in each of 'port->rxqs', which
  * has room for 'n_queues', and stores their descriptors.  Closes those of the
  * first 'n'. */

@@ -69,6 +69,7 @@ static const struct bpf_port loopback = {
     .port_no = 7,
     .n_queues = 1,
     .counter_slot = SLOT,
+    .max_len = 64,
 };
 
 /* The verdict for a frame with 'metadata' bytes before it; or -1 if the kernel does not make such a frame. */
@@ -137,12 +138,30 @@ static void test_no_headroom(void **state)
     assert_int_equal(count(p, SLOT, DP_COUNTER_NO_HEADROOM), 1);
 }
 
+/* Longer than the port's frames: nobody has made segments of it yet.  tcx takes it, if there is tcx. */
+static void test_segments(void **state)
+{
+    struct program *p = *state;
+    struct bpf_port port = loopback;
+
+    port.max_len--;
+    oxdp_memory_ports(&p->memory)[LOOPBACK % N_PORTS] = port;
+    assert_int_equal(run(p, 0), XDP_DROP);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_SEGMENTS), 1);
+    port.continues = 1;
+    oxdp_memory_ports(&p->memory)[LOOPBACK % N_PORTS] = port;
+    assert_int_equal(run(p, 0), XDP_PASS);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_SEGMENTS), 1);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_NO_SOCKET), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_unknown_port, start, stop),
         cmocka_unit_test_setup_teardown(test_no_socket, start, stop),
         cmocka_unit_test_setup_teardown(test_no_headroom, start, stop),
+        cmocka_unit_test_setup_teardown(test_segments, start, stop),
     };
 
     sandbox_enter();

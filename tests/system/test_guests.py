@@ -18,11 +18,12 @@ import lab
 import switch as switches
 import traffic
 
-NO_OFFLOADS = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off"
+TAKES_NONE = "guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off"
+NO_OFFLOADS = f"csum=off,gso=off,{TAKES_NONE}"
 MODELS = {"virtio": ("virtio-net-pci",), "queues": ("virtio-net-pci", 2), "plain": (f"virtio-net-pci,{NO_OFFLOADS}",),
-          "e1000e": ("e1000e",), "vmxnet3": ("vmxnet3",)}
+          "e1000e": ("e1000e",), "vmxnet3": ("vmxnet3",), "sender": (f"virtio-net-pci,{TAKES_NONE}",)}
 OTHERS = {"red": "10.0.0.1", "blue": "10.0.0.2", "host": "10.0.0.100"}
-PAIRS = [(card, other) for card in MODELS for other in OTHERS] + [
+PAIRS = [(card, other) for card in MODELS for other in OTHERS if card != "sender"] + [
     ("virtio", "queues"), ("virtio", "plain"), ("queues", "e1000e"), ("e1000e", "vmxnet3")]
 SIZE = 4 << 20
 
@@ -104,7 +105,7 @@ def losses(network, one, other):
 def test_hook_is_what_the_guest_needs(network):
     """Offloads leave packets unfinished, which XDP cannot have; a guest without them is served by XDP."""
     for name in MODELS:
-        assert network.hook(name) == ("xdp" if name == "plain" else "tcx"), name
+        assert network.hook(name) == ("xdp" if name in ("plain", "sender") else "tcx"), name
 
 
 @pytest.mark.parametrize("one,other", PAIRS)
@@ -127,3 +128,34 @@ def test_hook_follows_the_driver(network):
     card.run("ip", "address", "add", f"{network.addresses['virtio']}/24", "dev", "eth0")
     lab.wait_until(lambda: network.hook("virtio") == "tcx", "tcx")
     exchange(network, "virtio", "red")
+
+
+def segments_lost(network, name):
+    """How many packets of a card XDP had to drop."""
+    return int(re.search(rf": {network.cards[name].tap}\n(?:    .*\n)*?    dropped: XDP got segments.*: (\d+)",
+                         network.switch.appctl("xdp/stats"))[1])
+
+
+def test_hook_follows_what_the_guest_sends(network):
+    """A guest that takes nothing unfinished sends it all the same: nothing shows that before."""
+    exchange(network, "sender", "red")
+    assert network.hook("sender") == "tcx"
+    assert segments_lost(network, "sender")
+
+
+@pytest.mark.parametrize("hook", ("xdp", "both"))
+def test_hook_that_costs_offloads(network, hook):
+    """What a user forces is done, and what it costs is said."""
+    switch, tap = network.switch, network.cards["vmxnet3"].tap
+    before = segments_lost(network, "vmxnet3")
+    switch.expected.append("the guest behind this tap has offloads")
+    switch.vsctl("set", "interface", tap, f"options:xdp-hook={hook}")
+    lab.wait_until(lambda: network.hook("vmxnet3") == hook, hook)
+    assert "the guest behind this tap has offloads" in switch.status(tap)["xdp-warning"]
+    if hook == "both":
+        exchange(network, "vmxnet3", "red")
+    else:
+        network.cards["vmxnet3"].start("iperf3", "-c", network.addresses["red"], "-t", 5)
+        lab.wait_until(lambda: segments_lost(network, "vmxnet3") > before, "packets that XDP cannot forward")
+    switch.vsctl("remove", "interface", tap, "options", "xdp-hook")
+    lab.wait_until(lambda: network.hook("vmxnet3") == "tcx" and "xdp-warning" not in switch.status(tap), "tcx, no warning")
