@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/kernel/device.h"
 #include "core/kernel/grace.h"
+#include "core/privilege.h"
 #include "core/programs/attachment.h"
 #include "core/programs/link.h"
 #include "core/programs/pin.h"
@@ -215,6 +216,7 @@ bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_o
 static int attach_error(int ifindex, bool native, int err, char **ret_error)
 {
     char name[IF_NAMESIZE] = "";
+    char advice[OXDP_PRIVILEGE_ADVICE];
     char owner[128];
     struct oxdp_device dev;
     bool ours;
@@ -248,8 +250,7 @@ static int attach_error(int ifindex, bool native, int err, char **ret_error)
                          "(MTU %u, %u receive queues): an MTU of at most %u, or fewer queues, or LRO off may help",
                          dev.driver, name, native ? "native" : "generic", dev.mtu, dev.n_rx_queues, OXDP_MAX_MTU);
     case EPERM:
-        return oxdp_fail(err, ret_error, "attaching XDP to %s is not permitted: "
-                         "run as root, or with CAP_BPF and CAP_NET_ADMIN", name);
+        return oxdp_fail(err, ret_error, "attaching XDP to %s is not permitted: %s", name, oxdp_privilege_advice(advice));
     default:
         return oxdp_fail(err, ret_error, "attaching XDP to %s failed: %s", name, strerror(-err));
     }

@@ -5,12 +5,14 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/kernel/libbpf_log.h"
+#include "core/privilege.h"
 #include "core/programs/maps.h"
 #include "core/programs/object.h"
 #include "core/programs/program.h"
@@ -85,6 +87,7 @@ static int explain(int err, const struct oxdp_program *program, const char *refu
                    char *verifier_log, char **ret_error)
 {
     const char *name = program->file ? program->file : "the XDP program";
+    char advice[OXDP_PRIVILEGE_ADVICE];
 
     if (refusal) {
         return oxdp_fail(err, ret_error, "%s: %s", name, refusal);
@@ -92,9 +95,10 @@ static int explain(int err, const struct oxdp_program *program, const char *refu
     if (err <= -__LIBBPF_ERRNO__START) {
         return oxdp_fail(-ENOEXEC, ret_error, "%s: it is not a whole BPF object; libbpf says: %s", name, heard);
     }
-    if (err == -EPERM) {
-        return oxdp_fail(err, ret_error, "%s does not load (%s): run as root, or with CAP_BPF and CAP_NET_ADMIN", name,
-                         strerror(-err));
+    /* Without CAP_PERFMON the verifier refuses what it takes from others. */
+    if (err == -EPERM || (err == -EACCES && !oxdp_privilege_has(CAP_PERFMON))) {
+        return oxdp_fail(err, ret_error, "%s does not load (%s): %s", name, strerror(-err),
+                         oxdp_privilege_advice(advice));
     }
     if (verifier_log && verifier_log[0]) {
         return oxdp_fail(err, ret_error, "%s: the kernel's verifier refuses it (%s): %s", name, strerror(-err),

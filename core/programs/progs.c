@@ -10,6 +10,7 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/kernel/libbpf_log.h"
+#include "core/privilege.h"
 #include "core/programs/attachment.h"
 #include "core/programs/group_private.h"
 #include "core/programs/maps.h"
@@ -36,10 +37,13 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
     err = oxdp_maps_create(progs, config);
 
     const char *heard = oxdp_libbpf_heard();
+    char advice[OXDP_PRIVILEGE_ADVICE];
 
-    if (err) {
-        oxdp_fail(err, ret_error, "cannot create the datapath's maps (%s)%s%s%s", strerror(-err),
-                  err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
+    if (err == -EPERM) {
+        oxdp_fail(err, ret_error, "cannot create the datapath's maps (%s): %s", strerror(-err),
+                  oxdp_privilege_advice(advice));
+    } else if (err) {
+        oxdp_fail(err, ret_error, "cannot create the datapath's maps (%s)%s%s", strerror(-err),
                   heard[0] ? "; libbpf says: " : "", heard);
     } else {
         err = oxdp_special_start(progs) || oxdp_groups_start(progs)

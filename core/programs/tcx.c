@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "core/kernel/shortcut.h"
 #include "core/kernel/ticks.h"
 #include "core/kernel/veth.h"
+#include "core/privilege.h"
 #include "core/programs/attachment.h"
 #include "core/programs/capability.h"
 #include "core/programs/link.h"
@@ -49,6 +51,7 @@ struct oxdp_tcx {
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
     bool has_pair;
     int upcall_link_fd;                 /* -1: none. */
+    uint32_t prog_id;                   /* Of the program that ports have. */
 };
 
 /* What a device would leave to be done later, which the kernel then does before. */
@@ -106,11 +109,11 @@ void oxdp_tcx_close(struct oxdp_progs *progs)
         if (tcx->upcall_link_fd >= 0) {
             close(tcx->upcall_link_fd);
         }
-        if (tcx->has_pair) {
-            oxdp_veth_delete(tcx->near);
-        }
         tcx_bpf__destroy(tcx->skel);
         oxdp_ticks_close(tcx->ticks);
+        if (tcx->has_pair) {
+            oxdp_veth_delete(tcx->near);        /* Needs a descriptor, which may be one of those just closed. */
+        }
         free(tcx->outputs);
         free(tcx);
         progs->tcx = NULL;
@@ -279,19 +282,25 @@ bool oxdp_tcx_is_native(void)
     return bpf_prog_query(if_nametoindex("lo"), ATTACH_TCX_INGRESS, 0, NULL, NULL, &n) != -EINVAL;
 }
 
-uint32_t oxdp_tcx_others_first(int ifindex)
+/* Ids are always known, names to few: a process without CAP_SYS_ADMIN could not tell its own program by its name. */
+static bool is_ours(const struct oxdp_progs *progs, uint32_t prog_id)
 {
-    uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;
+    return progs ? prog_id == progs->tcx->prog_id : oxdp_clsact_is_ours(prog_id);
+}
 
-    if (bpf_prog_query(ifindex, ATTACH_TCX_INGRESS, 0, NULL, ids, &n)) {
+uint32_t oxdp_tcx_others_first(const struct oxdp_progs *progs, int ifindex)
+{
+    const struct oxdp_attachment *at = progs ? oxdp_attachment_find(progs, ifindex) : NULL;
+    uint32_t ids[MAX_OTHERS], n = MAX_OTHERS, first = 0;
+
+    if ((progs && (!at || at->tcx_fd < 0)) || bpf_prog_query(ifindex, ATTACH_TCX_INGRESS, 0, NULL, ids, &n)) {
         return 0;                       /* No tcx. */
     }
-    for (uint32_t i = 0; i < n; i++) {
-        if (oxdp_clsact_is_ours(ids[i])) {
-            return i;
-        }
+    while (first < n && !is_ours(progs, ids[first])) {
+        first++;
     }
-    return n;
+    /* That of the process before stands before ours until it is taken over. */
+    return at && at->old_tcx && first ? first - 1 : first;
 }
 
 bool oxdp_tcx_has_egress(int ifindex)
@@ -454,6 +463,9 @@ static int open_object(const struct oxdp_progs *progs, struct oxdp_tcx *tcx, voi
 
 static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
 {
+    struct bpf_prog_info info = { 0 };
+    uint32_t len = sizeof info;
+    char advice[OXDP_PRIVILEGE_ADVICE];
     char *refusal = NULL;
     void *image = NULL;
     const char *heard;
@@ -469,14 +481,19 @@ static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error
         err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
     }
     err = err ? err : tcx_bpf__load(tcx->skel);
+    err = err ? err : bpf_obj_get_info_by_fd(bpf_program__fd(tcx->skel->progs.oxdp_tcx), &info, &len);
+    tcx->prog_id = info.id;
     free(image);
     heard = oxdp_libbpf_heard();
     if (refusal) {
         *ret_error = refusal;
         return err;
     }
-    return err ? oxdp_fail(err, ret_error, "the tcx program does not load (%s)%s%s%s", strerror(-err),
-                           err == -EPERM ? ": run as root, or with CAP_BPF and CAP_NET_ADMIN" : "",
+    if (err == -EPERM || (err == -EACCES && !oxdp_privilege_has(CAP_PERFMON))) {
+        return oxdp_fail(err, ret_error, "the tcx program does not load (%s): %s", strerror(-err),
+                         oxdp_privilege_advice(advice));
+    }
+    return err ? oxdp_fail(err, ret_error, "the tcx program does not load (%s)%s%s", strerror(-err),
                            heard[0] ? "; libbpf says: " : "", heard) : 0;
 }
 

@@ -47,8 +47,9 @@ void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex);
 bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex);
 
 /* How many programs of others stand before ours at tcx on 'ifindex': what one of them lets pass for good (TCX_PASS)
- * does not reach the switch. */
-uint32_t oxdp_tcx_others_first(int ifindex);
+ * does not reach the switch.  Ours is that of 'progs', 0 if that has none there; or, if 'progs' is NULL, that of any process,
+ * whose name only who has CAP_SYS_ADMIN can read: then all are others'. */
+uint32_t oxdp_tcx_others_first(const struct oxdp_progs *progs, int ifindex);
 
 /* Whether programs stand at tcx on the way out of 'ifindex': they come and go without a word. */
 bool oxdp_tcx_has_egress(int ifindex);

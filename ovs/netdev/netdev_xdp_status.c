@@ -133,7 +133,7 @@ others_first(const struct netdev_xdp *netdev)
 {
     return (netdev->progs
             && !nullable_string_is_equal(netdev->hook_in_use, "xdp")
-            && oxdp_tcx_others_first(netdev->ifindex));
+            && oxdp_tcx_others_first(netdev->progs, netdev->ifindex));
 }
 
 /* They come and go without a word. */

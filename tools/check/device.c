@@ -261,7 +261,7 @@ static void check_programs(const struct device *dev)
         oxdp_fact(ours ? OXDP_OK : OXDP_REFUSED, dev->name, "program", ours ? NULL : todo, "%s has its XDP hook%s", owner,
                   ours ? ": OVS-XDP's own" : "");
     }
-    others = oxdp_tcx_is_native() ? oxdp_tcx_others_first(dev->link.ifindex) : 0;
+    others = oxdp_tcx_is_native() ? oxdp_tcx_others_first(NULL, dev->link.ifindex) : 0;
     if (others) {
         oxdp_fact(OXDP_WARNING, dev->name, "tcx", "bpftool net show", "%u program%s of others at tcx before the switch: only packets "
                   "for which they return TCX_NEXT would reach it", others, others == 1 ? "" : "s");

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel permits this thread. */
+#ifndef OXDP_PRIVILEGE_H
+#define OXDP_PRIVILEGE_H 1
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Room for oxdp_privilege_advice(). */
+#define OXDP_PRIVILEGE_ADVICE 256
+
+/* Whether this thread has 'capability', one of CAP_*, effective.  CAP_SYS_ADMIN does for CAP_BPF and CAP_PERFMON. */
+bool oxdp_privilege_has(int capability);
+
+/* What to do when the kernel forbids programs (EPERM, or EACCES of the verifier), the end of a sentence: "run as root, or
+ * with ... (this process lacks CAP_BPF)".  If the capabilities are there, it says what else may forbid it. */
+const char *oxdp_privilege_advice(char text[OXDP_PRIVILEGE_ADVICE]);
+
+#endif /* core/privilege.h */
