@@ -113,6 +113,33 @@ def test_every_page_can_be_reached():
     assert not lost, f"no link leads from README.md to: {', '.join(lost)}"
 
 
+def test_decision_has_all_wrapped_symbols():
+    """What the linker replaces in Open vSwitch has a reason in writing."""
+    listed = re.search(r"^wrapped = \[\n(.*?)^\]", (TOP / "ovs/meson.build").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    reasons = (TOP / "docs/decisions/0018-wrapped-symbols.md").read_text(encoding="utf-8")
+    symbols = re.findall(r"'(\w+)'", listed[1])
+    assert symbols and not [symbol for symbol in symbols if f"`{symbol}`" not in reasons]
+
+
+def test_life_of_a_packet_names_what_there_is():
+    """Each function() stands in one of the files that the same line, or the paragraph's, names; else anywhere in the code."""
+    page = (TOP / "docs/explanation/life-of-a-packet.md").read_text(encoding="utf-8")
+    code = "\n".join(path.read_text(encoding="utf-8") for folder in ("dp", "bpf", "core", "ovs")
+                     for path in (TOP / folder).rglob("*.[ch]"))
+    gone = []
+    for line in page.split("\n"):
+        files = [TOP / name for name in NAMED.findall(line)]
+        text = "\n".join(path.read_text(encoding="utf-8") for path in files) if line.startswith("|") and files else code
+        gone += [f"{name}() ({', '.join(map(shown, files)) or 'anywhere'})" for name in re.findall(r"`(\w+)\(\)`", line)
+                 if not re.search(rf"\b{name}\(", text) and not (f"{name[:3]}" == "dp_" and name.endswith("_at"))]
+    assert not gone, f"not there: {'; '.join(gone)}"
+
+
+def test_decisions_are_listed():
+    there = sorted(path.name for path in (TOP / "docs/decisions").glob("0*.md"))
+    assert re.findall(r"\((0\d+[\w-]*\.md)\)", (TOP / "docs/decisions/README.md").read_text(encoding="utf-8")) == there
+
+
 @pytest.mark.parametrize("text, wrong", [
     ("| a | b |\n|---|---|\n| 1 | 2 |\n", 0),
     ("| a | b |\n|---|---|\n\n| 1 | 2 |\n", 1),
