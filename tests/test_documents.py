@@ -113,6 +113,17 @@ def test_every_page_can_be_reached():
     assert not lost, f"no link leads from README.md to: {', '.join(lost)}"
 
 
+def test_man_page_has_the_same_commands():
+    """tests/system/test_documented.py runs those of the how-to."""
+    man = (TOP / "docs/ovs-vswitchd-xdp.8").read_text(encoding="utf-8")
+    for code, text in ("\\-", "-"), ("\\(aq", "'"), ("\\&", ""), ("\\e", "\\"):
+        man = man.replace(code, text)
+    shown_there = [re.sub(r"(?m)^ {4}", "", block) for block in re.findall(r"(?ms)^\.nf\n(.*?)^\.fi$", man)]
+    page = (TOP / "docs/how-to/move-a-device.md").read_text(encoding="utf-8")
+    commands = re.findall(r"(?ms)^```sh\n(.*?)^```$", page)
+    assert len(commands) == 2 and all(block in shown_there for block in commands)
+
+
 def test_decision_has_all_wrapped_symbols():
     """What the linker replaces in Open vSwitch has a reason in writing."""
     listed = re.search(r"^wrapped = \[\n(.*?)^\]", (TOP / "ovs/meson.build").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
