@@ -3,6 +3,7 @@
 
 #include "ovs/netdev/netdev_xdp_private.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -175,6 +176,40 @@ netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
     return error;
 }
 
+/* What the program attached to 'netdev' did with what it received, under names
+ * that begin with "ovs_rx_": the Interface's statistics have them. */
+static int
+netdev_xdp_get_custom_stats(const struct netdev *netdev_,
+                            struct netdev_custom_stats *custom)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    uint64_t n[DP_N_COUNTERS];
+    bool counted;
+
+    ovs_mutex_lock(&netdev->mutex);
+    counted = (netdev->progs
+               && !oxdp_progs_get_counters(netdev->progs, netdev->ifindex, n));
+    ovs_mutex_unlock(&netdev->mutex);
+
+    custom->size = 0;
+    custom->counters = xcalloc(DP_N_COUNTERS, sizeof *custom->counters);
+    for (int i = 0; counted && i < DP_N_COUNTERS; i++) {
+        struct netdev_custom_counter *counter;
+
+        if (i == DP_COUNTER_RX_BYTES) {
+            continue;                   /* netdev_xdp_get_stats() has it. */
+        }
+        counter = &custom->counters[custom->size++];
+        snprintf(counter->name, sizeof counter->name, "ovs_rx_%s",
+                 oxdp_counter_name(i));
+        for (char *p = counter->name; *p; p++) {
+            *p = tolower((unsigned char) *p);
+        }
+        counter->value = n[i];
+    }
+    return 0;
+}
+
 static struct netdev *
 netdev_xdp_alloc(void)
 {
@@ -245,6 +280,7 @@ dpif_xdp_netdev_register(void)
     netdev_xdp_class.set_config = netdev_xdp_set_config;
     netdev_xdp_class.get_config = netdev_xdp_get_config;
     netdev_xdp_class.get_stats = netdev_xdp_get_stats;
+    netdev_xdp_class.get_custom_stats = netdev_xdp_get_custom_stats;
     netdev_xdp_class.get_status = netdev_xdp_get_status;
     netdev_xdp_class.set_policing = netdev_xdp_set_policing;
     netdev_xdp_class.set_qos = netdev_xdp_set_qos;

@@ -189,6 +189,9 @@ netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
     if (netdev->obj_in_use) {
         smap_add(status, "xdp-obj", netdev->obj_in_use);
     }
+    if (netdev->progs && netdev->peer_ifindex) {
+        smap_add_format(status, "peer_ifindex", "%d", netdev->peer_ifindex);
+    }
     errors = all_errors(netdev);
     if (errors) {
         smap_add_nocopy(status, xstrdup("xdp-error"), errors);

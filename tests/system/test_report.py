@@ -81,6 +81,21 @@ def test_stats_of_a_port(network):
     assert f"  all {len(every['ports'])} ports:\n" in switch.appctl("xdp/stats", "--sum")
 
 
+def test_interface_statistics(network):
+    """What programs did with a port's packets is in the Interface's statistics, and who is at the other end in its status."""
+    switch = network.switch
+    switch.vsctl("set", "open", ".", "other_config:stats-update-interval=1000")
+    ping(network)
+
+    def numbers():
+        frames = document(switch, "xdp/stats", "to-red")["ports"][0]["frames"]
+        statistics = switch.get("interface", "to-red", "statistics")
+        return frames["forwarded"] >= 2 and {key: statistics.get(f"ovs_rx_{key}") for key in frames} == frames
+    lab.wait_until(numbers, "the same in the statistics", 20)
+    assert "ovs_rx_rx_bytes" not in switch.get("interface", "to-red", "statistics")
+    assert switch.status("to-red")["peer_ifindex"] == network.red.run("cat", "/sys/class/net/eth0/ifindex").strip()
+
+
 def test_ports_by_number(network):
     """Ports come in the order of their numbers, not of a hash."""
     for number in range(40):
