@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ovs-xdp-exporter: what it says of a switch, and what Prometheus makes of that.
+
+promtool and prometheus are those of Debian's package; without them their tests are skipped."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+import lab
+import switch as switches
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+EXPORTER = TOP / "tools/observe/ovs-xdp-exporter"
+RULES = TOP / "examples/prometheus/ovs-xdp.rules.yml"
+DASHBOARD = TOP / "examples/grafana/ovs-xdp.json"
+NASTY = 'a"b\\c'
+
+
+def program(name):
+    path = shutil.which(name)
+    if not path:
+        pytest.skip(f"{name} is not installed: apt-get install prometheus")
+    return path
+
+
+@pytest.fixture(scope="module")
+def metrics():
+    """The metrics of a switch with traffic, and of its port with a nasty name."""
+    lab.new_host()
+    with switches.Switch() as switch, lab.Namespace("red") as red:
+        switch.add_bridge("br0")
+        lab.make_veth("to-red", red)
+        switch.add_port("to-red")
+        lab.run("ip", "link", "add", "plain", "type", "veth", "peer", "name", "far")
+        lab.run("ip", "link", "set", "dev", "plain", "name", NASTY)
+        switch.vsctl("--", "add-port", "br0", NASTY)
+        lab.run("ip", "link", "set", "br0", "up")
+        lab.add_addresses(lab.Namespace(), "br0", "10.0.0.100/24")
+        lab.add_addresses(red, "eth0", "10.0.0.1/24")
+        red.run("ping", "-c", "3", "-i", "0.01", "10.0.0.100")
+        yield once(switch)
+
+
+def target(switch):
+    return str(switch.rundir / "ovs-vswitchd.ctl")
+
+
+def once(switch):
+    return lab.run(EXPORTER, "--once", "-t", target(switch))
+
+
+def values(text, name):
+    """The samples of a metric: {labels: value}."""
+    return {labels: float(value) for labels, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE)}
+
+
+def test_promtool_accepts_metrics(metrics):
+    done = subprocess.run([program("promtool"), "check", "metrics"], input=metrics, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_values(metrics):
+    """Each frame has one fate; names are quoted."""
+    assert values(metrics, "ovs_xdp_up") == {"": 1}
+    frames = values(metrics, "ovs_xdp_port_frames_total")
+    red = sum(number for labels, number in frames.items() if 'port="to-red"' in labels)
+    received = values(metrics, "ovs_xdp_port_receive_packets_total")['datapath="ovs-xdp",port="to-red"']
+    assert 4 <= red <= received
+    assert any('tier="engine",reason="up_miss"' in labels and number for labels, number in frames.items())
+    assert 'port="a\\"b\\\\c"' in metrics
+    assert values(metrics, "ovs_xdp_table_size")['datapath="ovs-xdp",table="masks"'] == 128
+    assert values(metrics, "ovs_xdp_port_open")['datapath="ovs-xdp",port="to-red"'] == 1
+
+
+def test_every_metric_is_documented(metrics):
+    documented = set(re.findall(r"^\| `(ovs_xdp_\w+)`", (TOP / "docs/reference/metrics.md").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r'^    "(ovs_xdp_\w+)": \(', EXPORTER.read_text(encoding="utf-8"), re.MULTILINE))
+    seen = set(re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE))
+    assert documented == named
+    assert seen <= named and named - seen <= {"ovs_xdp_port_socket_drops_total"}
+
+
+def test_rules():
+    """Each alert is silent on a healthy switch and speaks when it should."""
+    lab.run(program("promtool"), "check", "rules", RULES)
+    lab.run(program("promtool"), "test", "rules", RULES.with_suffix(".test.yml"))
+
+
+def test_rules_and_dashboard_use_metrics_that_are_there():
+    named = set(re.findall(r'^    "(ovs_xdp_\w+)": \(', EXPORTER.read_text(encoding="utf-8"), re.MULTILINE))
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    assert len(expressions) >= 10
+    for text in [RULES.read_text(encoding="utf-8"), *expressions]:
+        assert set(re.findall(r"\bovs_xdp_\w+(?!:)\b(?!-)", text)) <= named
+
+
+class Exporter:
+    """A running exporter, without privileges if it can open the socket so."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen([EXPORTER, "--listen", "127.0.0.1:0", *args], stderr=subprocess.PIPE, text=True)
+        self.url = re.search(r"http://\S+", self.process.stderr.readline())[0]
+
+    def get(self, path="/metrics"):
+        with urllib.request.urlopen(self.url.replace("/metrics", path), timeout=lab.PATIENCE) as answer:
+            return answer.read().decode()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(lab.PATIENCE)
+        self.process.stderr.close()
+
+
+def test_restarted_daemon():
+    """The exporter outlives the daemon, says when that is away, and finds the next one."""
+    with switches.Switch() as switch, Exporter("-t", target(switch)) as exporter:
+        switch.add_bridge("br0")
+        assert values(exporter.get(), "ovs_xdp_up") == {"": 1}
+        assert "metrics" in exporter.get("/")
+        with pytest.raises(urllib.error.HTTPError):
+            exporter.get("/other")
+        switch.stop()
+        assert values(exporter.get(), "ovs_xdp_up") == {"": 0}
+        switch.start()
+        assert values(exporter.get(), "ovs_xdp_up") == {"": 1}
+        assert "ovs_xdp_datapath_flows" in exporter.get()
+
+
+def test_textfile(tmp_path):
+    """The file is replaced at once, and says so when there is no daemon."""
+    path = tmp_path / "ovs_xdp.prom"
+    lab.run(EXPORTER, "--textfile", path, "-t", tmp_path / "none.ctl")
+    assert values(path.read_text(encoding="utf-8"), "ovs_xdp_up") == {"": 0}
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [found.name for found in tmp_path.iterdir()] == ["ovs_xdp.prom"]
+
+
+@pytest.mark.parametrize("args, sentence", [
+    (["--listen", "nonsense"], "expected [ADDRESS:]PORT"), (["--listen", "1.2.3.4:99999"], "expected [ADDRESS:]PORT"),
+    (["--textfile", "/nonexistent/x.prom"], "No such file or directory"), (["--once", "--interval", "-1"], "0 or more seconds")])
+def test_wrong_options(args, sentence):
+    with pytest.raises(lab.Failed, match=re.escape(sentence)):
+        lab.run(EXPORTER, *args)
+
+
+def test_prometheus_scrapes(tmp_path):
+    """A real Prometheus reads the exporter and evaluates the rules on it."""
+    with switches.Switch() as switch, Exporter("-t", target(switch)) as exporter:
+        switch.add_bridge("br0")
+        config = tmp_path / "prometheus.yml"
+        config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"
+                          f"scrape_configs: [{{job_name: ovs-xdp, static_configs: [{{targets: ['{exporter.url[7:-8]}']}}]}}]\n",
+                          encoding="utf-8")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with lab.Process(program("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
+                         f"--web.listen-address=127.0.0.1:{port}", env=dict(os.environ)):
+            def found():
+                try:
+                    url = f"http://127.0.0.1:{port}/api/v1/query?query=ovs_xdp_table_size"
+                    with urllib.request.urlopen(url, timeout=lab.PATIENCE) as answer:
+                        result = json.load(answer)["data"]["result"]
+                except OSError:
+                    return None         # It is starting.
+                return {item["metric"]["table"]: float(item["value"][1]) for item in result}
+            assert lab.wait_until(found, "a scrape by Prometheus")["masks"] == 128
