@@ -6,9 +6,10 @@
  *   mark                    in                              becomes
  *   BPF_MARK_OMITS()        "if 0 == mark goto"             "if 0 == 0 goto", where it is left out
  *   BPF_MARK_NUMBER + n     any immediate operand           the number
+ *   BPF_MARK_SET + s        the load of a 64-bit constant   the bits of the set
  *   BPF_MARK_TABLE + t      the load of a 64-bit constant   the address of the table, a map's only value
  *
- * The verifier knows all three, so that it checks indexes against the sizes, and removes what is left out with the jumps.
+ * The verifier knows all four, so that it checks indexes against the sizes, and removes what is left out with the jumps.
  * A program whose marks were not exchanged is refused by it. */
 #ifndef BPF_CONSTANT_H
 #define BPF_CONSTANT_H 1
@@ -40,14 +41,19 @@ enum bpf_number {
     BPF_TABLES(X)
 #undef X
     BPF_NUMBER_SHARED_SHARDS,                   /* Shards of statistics if CPUs share them, else 0. */
-    BPF_NUMBER_OMITTED_WORDS,                   /* Of struct dp_omit. */
-    BPF_NUMBER_OMITTED_OPS,
     BPF_N_NUMBERS
+};
+
+enum bpf_set {                                  /* Members of struct dp_omit. */
+    BPF_SET_OMITTED_WORDS,
+    BPF_SET_OMITTED_OPS,
+    BPF_N_SETS
 };
 
 #define BPF_MARK_OMITS(FIRST, LAST) (0x6f780000 | (FIRST) << 8 | (LAST))
 #define BPF_MARK_NUMBER 0x6f790000
 #define BPF_MARK_TABLE 0x6f7a0000
+#define BPF_MARK_SET 0x6f7b0000
 #define BPF_MARK_KIND(MARK) ((MARK) & 0xffff0000)
 
 #endif /* bpf/constant.h */

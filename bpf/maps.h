@@ -62,7 +62,7 @@ _Static_assert(sizeof(struct bpf_skb_output) == 16, "output layout");
 /* Behind the Ethernet addresses of a packet that tcx sends up. */
 struct bpf_upcall_header {
     dp_be16 eth_type;
-    __u16 pad;
+    __u16 counter_slot;         /* Of the port. */
     struct dp_record record;
 };
 

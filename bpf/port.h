@@ -26,21 +26,22 @@ static __always_inline const struct bpf_port *port_lookup(struct dp_ctx *ctx, __
     return bpf_map_lookup_elem(&ports_overflow, &ifindex);
 }
 
-/* What 'run' says when the fast path is off. */
-static __always_inline void run_off(struct dp_run *run)
+/* A run in which no flow was looked up. */
+static __always_inline void run_nothing(struct dp_run *run)
 {
-    run->reason = DP_REASON_NO_PROGRAM;
-    run->beyond = 0;
+    run->uncommon = 0;
     run->flow = DP_NO_FLOW;
 }
 
-/* 'run' is complete if run->passes is not 0, else only 'reason', 'flow' and 'generation' mean something. */
+/* 'run' is complete if run->passes is not 0, else only 'flow' and 'generation' mean something. */
 static __always_inline void fill_record(struct dp_record *record, const struct bpf_port *port,
-                                        const struct dp_run *run)
+                                        const struct dp_run *run, enum dp_reason reason)
 {
-    record->in_port = port->port_no;
-    record->reason = run->reason;
+    record->len = sizeof *record;
+    record->reason = reason;
+    record->has = run->passes ? DP_RECORD_RECIRC : 0;
     record->passes = run->passes;
+    record->in_port = port->port_no;
     record->flow = run->flow;
     record->generation = run->flow != DP_NO_FLOW ? run->generation : 0;
     if (run->passes) {
@@ -54,6 +55,7 @@ static __always_inline void fill_record(struct dp_record *record, const struct b
         record->skb_priority = 0;
         record->skb_mark = 0;
     }
+    record->reserved = 0;
 }
 
 /* This CPU's counters of 'slot'. */
@@ -62,26 +64,36 @@ static __always_inline struct bpf_counters *counters_of(struct dp_ctx *ctx, __u3
     return dp_counters_at(ctx, slot * (NUMBER(LAST_runs) + 1) + dp_cpu(ctx));
 }
 
-static __always_inline void count(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, __u32 length)
+/* The reason of an outcome, which is a number to the verifier, within the bounds of the counters. */
+static __always_inline enum dp_reason reason_of(struct dp_outcome outcome)
+{
+    __u32 reason = outcome.reason;
+
+    DP_OPAQUE(reason);
+    return reason < DP_N_REASONS ? reason : DP_REASON_FORWARDED;
+}
+
+/* Counts a frame of 'length' bytes by what became of it. */
+static __always_inline void count(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, __u32 length)
 {
     struct bpf_counters *c = counters_of(ctx, slot);
 
     if (c) {
-        c->n[counter]++;
+        c->n[reason]++;
         c->n[DP_COUNTER_RX_BYTES] += length;
     }
 }
 
 /* As count(), and what the lookups of the frame cost. */
-static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, const struct dp_run *run,
+static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, const struct dp_run *run,
                                       __u32 length)
 {
     struct bpf_counters *c = counters_of(ctx, slot);
 
     if (c) {
-        c->n[counter]++;
+        c->n[reason]++;
         c->n[DP_COUNTER_RX_BYTES] += length;
-        if (run->beyond) {
+        if (run->uncommon) {
             c->n[DP_COUNTER_RECIRCULATED] += run->passes < DP_MAX_PASSES ? run->passes : DP_MAX_PASSES - 1;
             c->n[DP_COUNTER_MASK_HIT] += run->walked.hits;
             c->n[DP_COUNTER_MASKS_WALKED] += run->walked.masks;
@@ -89,18 +101,14 @@ static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_co
     }
 }
 
-static __always_inline enum dp_counter counter_of_drop(const struct dp_run *run)
+/* Counts 'n' frames that were lost after what count() counted. */
+static __always_inline void count_lost(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, __u32 n)
 {
-    return run->reason == DP_REASON_NONE ? DP_COUNTER_METERED : DP_COUNTER_DROPPED;
-}
+    struct bpf_counters *c = counters_of(ctx, slot);
 
-static __always_inline enum dp_counter counter_of_reason(__u32 reason)
-{
-    return reason == DP_REASON_MISS ? DP_COUNTER_UP_MISS
-        : reason == DP_REASON_ENGINE ? DP_COUNTER_UP_ENGINE
-        : reason == DP_REASON_PARSE ? DP_COUNTER_UP_PARSE
-        : reason == DP_REASON_CHECKSUM ? DP_COUNTER_UP_CHECKSUM
-        : DP_COUNTER_UP_OFF;
+    if (c) {
+        c->n[counter] += n;
+    }
 }
 
 #endif /* bpf/port.h */

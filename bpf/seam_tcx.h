@@ -21,9 +21,9 @@
 #define DP_TAKES_SKBS 1
 #define DP_TAG_FAILED (-1)
 
-/* Scratch room of the hook, which the program clears at its start: dp_at() notes here that it missed,
+/* Scratch room of the hook, which the program clears at its start: dp_at() notes here that it did not reach,
  * dp_output_copies() how many it could not send. */
-#define DP_MISSED cb[0]
+#define DP_OUT_OF_REACH cb[0]
 #define DP_LOST cb[1]
 
 /* All headers that are parsed lie in this. */
@@ -40,19 +40,19 @@ DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
         return p;
     }
     if (ofs + len <= ctx->len) {
-        ctx->DP_MISSED = 1;
+        ctx->DP_OUT_OF_REACH = 1;
     }
     return 0;
 }
 
-DP_INLINE int dp_missed(struct dp_ctx *ctx)
+DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx)
 {
-    __u32 missed = ctx->DP_MISSED;
+    __u32 out_of_reach = ctx->DP_OUT_OF_REACH;
 
-    if (missed) {
-        ctx->DP_MISSED = 0;
+    if (out_of_reach) {
+        ctx->DP_OUT_OF_REACH = 0;
     }
-    return missed;
+    return out_of_reach;
 }
 
 DP_INLINE int dp_pull(struct dp_ctx *ctx)

@@ -20,6 +20,15 @@
         number_;                                                                    \
     })
 
+/* One that is a set of enum bpf_set. */
+#define SET(SET)                                                                    \
+    ({                                                                              \
+        __u64 set_;                                                                 \
+                                                                                    \
+        asm("%0 = %1 ll" : "=r"(set_) : "i"(BPF_MARK_SET + BPF_SET_##SET));         \
+        set_;                                                                       \
+    })
+
 /* Built without. */
 #define PARTS_LEFT_OUT ((DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE)) | ((DP_OPS_HERE) ? 0 : DP_PART_OPS))
 
@@ -37,8 +46,8 @@ omitted:
     return 1;
 }
 
-DP_INLINE __u32 dp_omitted_words(struct dp_ctx *ctx) { return NUMBER(NUMBER_OMITTED_WORDS) | DP_WORDS_LEFT_OUT; }
-DP_INLINE __u32 dp_omitted_ops(struct dp_ctx *ctx) { return NUMBER(NUMBER_OMITTED_OPS) | ~(__u32) (DP_OPS_HERE); }
+DP_INLINE __u64 dp_omitted_words(struct dp_ctx *ctx) { return SET(OMITTED_WORDS) | DP_WORDS_LEFT_OUT; }
+DP_INLINE __u64 dp_omitted_ops(struct dp_ctx *ctx) { return SET(OMITTED_OPS) | ~(__u64) (DP_OPS_HERE); }
 
 DP_INLINE __u32 dp_cache_last(struct dp_ctx *ctx) { return NUMBER(LAST_cache); }
 DP_INLINE __u32 dp_n_flows(struct dp_ctx *ctx) { return NUMBER(LAST_flows) + 1; }

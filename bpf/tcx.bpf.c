@@ -63,16 +63,7 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
 static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                   __u32 length);
-
-static __always_inline void count_lost(struct dp_ctx *ctx, __u32 slot, __u32 n)
-{
-    struct bpf_counters *c = counters_of(ctx, slot);
-
-    if (c) {
-        c->n[DP_COUNTER_LOST_COPIES] += n;
-    }
-}
+                                   enum dp_reason reason, __u32 length);
 
 SEC("tc")
 int oxdp_tcx(struct __sk_buff *ctx)
@@ -80,38 +71,36 @@ int oxdp_tcx(struct __sk_buff *ctx)
     const struct bpf_port *port = port_lookup(ctx, ctx->ifindex);
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
     struct dp_run *run = run_here(ctx);
-    __u32 to = 0;
 
     if (!port || !run) {
         return TCX_NEXT;
     }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
-        run_off(run);
-        return hand_up(ctx, port, run, length);
+        run_nothing(run);
+        return hand_up(ctx, port, run, DP_REASON_UP_OFF, length);
     }
     if (ctx->len > MAX_IP_LEN) {
         /* The length in its IP header is 0 (BIG TCP), that in the headers of its segments will not be. */
-        run_off(run);
-        run->reason = DP_REASON_PARSE;
-        return hand_up(ctx, port, run, length);
+        run_nothing(run);
+        return hand_up(ctx, port, run, DP_REASON_UP_PARSE, length);
     }
-    ctx->DP_MISSED = 0;
+    ctx->DP_OUT_OF_REACH = 0;
     ctx->DP_LOST = 0;
     run->frame.local_stack = 0;
 
-    enum dp_verdict verdict = dp_pipeline(ctx, port->port_no, run, &to);
+    struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
-        count_lost(ctx, port->counter_slot, ctx->DP_LOST);
+        count_lost(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST);
     }
-    switch (verdict) {
-    case DP_VERDICT_OUTPUT:
-        return output(ctx, port, run, to, length);
-    case DP_VERDICT_DROP:
-        count_run(ctx, port->counter_slot, counter_of_drop(run), run, length);
+    switch (outcome.fate) {
+    case DP_FATE_OUTPUT:
+        return output(ctx, port, run, outcome.to, length);
+    case DP_FATE_DROP:
+        count_run(ctx, port->counter_slot, reason_of(outcome), run, length);
         return TC_ACT_SHOT;
-    default:
-        return hand_up(ctx, port, run, length);
+    default:                            /* DP_FATE_ENGINE: no other comes here (DP_OPS_HERE, DP_TAKES_SKBS). */
+        return hand_up(ctx, port, run, reason_of(outcome), length);
     }
 }
 
@@ -121,10 +110,10 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
     const struct bpf_skb_output *output = dp_output_of(to);
 
     if (!output) {
-        count_run(ctx, port->counter_slot, DP_COUNTER_NO_OUTPUT, run, length);
+        count_run(ctx, port->counter_slot, DP_REASON_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
     }
-    count_run(ctx, port->counter_slot, DP_COUNTER_FORWARDED, run, length);
+    count_run(ctx, port->counter_slot, DP_REASON_FORWARDED, run, length);
     if (can_skip_device(ctx, output)) {
         return put_behind(ctx, output);
     }
@@ -159,31 +148,31 @@ static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_sk
 }
 
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                   __u32 length)
+                                   enum dp_reason reason, __u32 length)
 {
     struct bpf_upcall_header *header;
     __u8 *eth;
 
     if (!ctx->gso_segs && length > upcall_max_len) {
-        count(ctx, port->counter_slot, DP_COUNTER_TOO_LONG, length);
+        count(ctx, port->counter_slot, DP_REASON_TOO_LONG, length);
         return TC_ACT_SHOT;
     }
     if (bpf_skb_change_head(ctx, sizeof *header, 0)) {
-        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
         return TC_ACT_SHOT;
     }
     eth = (__u8 *) (long) ctx->data;
     header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
     if ((void *) (header + 1) > (void *) (long) ctx->data_end) {
-        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
         return TC_ACT_SHOT;
     }
     dp_store64(eth, dp_load64(eth + sizeof *header));
     dp_store32(eth + 8, dp_load32(eth + sizeof *header + 8));
     header->eth_type = dp_htons(UPCALL_ETH_TYPE);
-    header->pad = 0;
-    fill_record(&header->record, port, run);
-    count_run(ctx, port->counter_slot, counter_of_reason(run->reason), run, length);
+    header->counter_slot = port->counter_slot;
+    fill_record(&header->record, port, run, reason);
+    count_run(ctx, port->counter_slot, reason, run, length);
     return bpf_redirect(upcall_ifindex, 0);
 }
 
@@ -193,6 +182,15 @@ SEC("xdp")
 int oxdp_pass(struct xdp_md *ctx)
 {
     return XDP_PASS;
+}
+
+/* Copies 'len' bytes, a multiple of 4, of which one side at least is in a packet. */
+static __always_inline void copy(void *to, const void *from, __u32 len)
+{
+    DP_UNROLL
+    for (__u32 i = 0; i < len; i += 4) {
+        dp_store32(to + i, dp_load32(from + i));
+    }
 }
 
 /* At the far end of the pair.  Moves the addresses, and the tag, over the header's place, and the record before
@@ -208,27 +206,28 @@ int oxdp_upcall(struct xdp_md *ctx)
     if (eth + ADDRESSES_LEN + sizeof header > end) {
         return XDP_PASS;                /* Not ours: nobody listens at this device. */
     }
-    __builtin_memcpy(head, eth, sizeof head);
+    copy(head, eth, sizeof head);
     if (DP_BE16_IS(dp_load_be16(eth + ADDRESSES_LEN), UPCALL_ETH_TYPE)) {
-        __builtin_memcpy(&header, eth + ADDRESSES_LEN, sizeof header);
+        copy(&header, eth + ADDRESSES_LEN, sizeof header);
         eth += sizeof header;
     } else {
         if (eth + ADDRESSES_LEN + DP_VLAN_LEN + sizeof header > end) {
             return XDP_PASS;
         }
-        __builtin_memcpy(&header, eth + ADDRESSES_LEN + DP_VLAN_LEN, sizeof header);
+        copy(&header, eth + ADDRESSES_LEN + DP_VLAN_LEN, sizeof header);
         if (!DP_BE16_IS(header.eth_type, UPCALL_ETH_TYPE)) {
             return XDP_PASS;
         }
         eth += sizeof header;
         dp_store32(eth + ADDRESSES_LEN, head[3]);
     }
-    dp_store32(eth, head[0]);
-    dp_store32(eth + 4, head[1]);
-    dp_store32(eth + 8, head[2]);
-    __builtin_memcpy(eth - sizeof header.record, &header.record, sizeof header.record);
-    if (bpf_xdp_adjust_head(ctx, sizeof header - sizeof header.record)) {
+    copy(eth, head, ADDRESSES_LEN);
+    copy(eth - sizeof header.record, &header.record, sizeof header.record);
+    if (bpf_xdp_adjust_head(ctx, sizeof header - sizeof header.record)
+        || bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP) != XDP_REDIRECT) {
+        /* Tables are found without a context; this one is XDP's. */
+        count_lost(0, header.counter_slot, DP_COUNTER_LOST_UPCALLS, 1);
         return XDP_DROP;
     }
-    return bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP);
+    return XDP_REDIRECT;
 }

@@ -42,7 +42,7 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                         __u32 index, __u32 length);
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                   __u32 length);
+                                   enum dp_reason reason, __u32 length);
 static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length);
 
 /* The verdict on a frame that arrived on a port. */
@@ -51,32 +51,34 @@ static __always_inline int datapath(struct xdp_md *ctx)
     const struct bpf_port *port = port_lookup(ctx, ctx->ingress_ifindex);
     __u32 length = ctx->data_end - ctx->data;
     struct dp_run *run = run_here(ctx);
-    __u32 to = 0;
 
     if (!port || !run) {
-        count(ctx, BPF_COUNTER_SLOT_NO_PORT, DP_COUNTER_UNKNOWN_PORT, length);
+        count(ctx, BPF_COUNTER_SLOT_NO_PORT, DP_REASON_UNKNOWN_PORT, length);
         return XDP_PASS;
     }
     if (!DP_OMITS(ctx, DP_PART_CHECKSUM) && DP_UNLIKELY(length > port->max_len)) {
         return segments(ctx, port, length);
     }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
-        run_off(run);
-        return hand_up(ctx, port, run, length);
+        run_nothing(run);
+        return hand_up(ctx, port, run, DP_REASON_UP_OFF, length);
     }
     run->frame.local_stack = port->local_stack;
-    switch (dp_pipeline(ctx, port->port_no, run, &to)) {
-    case DP_VERDICT_OUTPUT:
-        return output(ctx, port, run, to, length);
-    case DP_VERDICT_GROUP:
-        return output_group(ctx, port, run, to, length);
-    case DP_VERDICT_DROP:
-        count_run(ctx, port->counter_slot, counter_of_drop(run), run, length);
+
+    struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
+
+    switch (outcome.fate) {
+    case DP_FATE_OUTPUT:
+        return output(ctx, port, run, outcome.to, length);
+    case DP_FATE_GROUP:
+        return output_group(ctx, port, run, outcome.to, length);
+    case DP_FATE_DROP:
+        count_run(ctx, port->counter_slot, reason_of(outcome), run, length);
         return XDP_DROP;
-    case DP_VERDICT_SKB:
-        return port->continues ? XDP_PASS : hand_up(ctx, port, run, length);
+    case DP_FATE_SKB:
+        return port->continues ? XDP_PASS : hand_up(ctx, port, run, reason_of(outcome), length);
     default:
-        return hand_up(ctx, port, run, length);
+        return hand_up(ctx, port, run, reason_of(outcome), length);
     }
 }
 
@@ -98,7 +100,7 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 
     int verdict = bpf_redirect_map(&outputs, to, XDP_DROP);
 
-    count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
+    count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_REASON_FORWARDED : DP_REASON_NO_OUTPUT, run,
               length);
     return verdict;
 }
@@ -110,39 +112,39 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
     void *group = DP_OMITS_OP(ctx, DP_OP_GROUP) ? 0 : bpf_map_lookup_elem(&groups, &index);
     int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 
-    count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_COUNTER_FORWARDED : DP_COUNTER_NO_OUTPUT, run,
+    count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_REASON_FORWARDED : DP_REASON_NO_OUTPUT, run,
               length);
     return verdict;
 }
 
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
-                                   __u32 length)
+                                   enum dp_reason reason, __u32 length)
 {
     __u32 queue = ctx->rx_queue_index;
 
     if (queue >= port->n_queues) {
-        count(ctx, port->counter_slot, DP_COUNTER_NO_SOCKET, length);
+        count(ctx, port->counter_slot, DP_REASON_NO_SOCKET, length);
         return XDP_DROP;
     }
     if (bpf_xdp_adjust_head(ctx, -DP_RECORD_LEN)) {
-        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
         return XDP_DROP;
     }
 
     struct dp_record *record = (void *) (long) ctx->data;
 
     if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
-        count(ctx, port->counter_slot, DP_COUNTER_NO_HEADROOM, length);
+        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
         return XDP_DROP;
     }
-    fill_record(record, port, run);
+    fill_record(record, port, run, reason);
 
     int verdict = bpf_redirect_map(&sockets, port->first_socket + queue, XDP_DROP);
 
     if (verdict == XDP_REDIRECT) {
-        count_run(ctx, port->counter_slot, counter_of_reason(run->reason), run, length);
+        count_run(ctx, port->counter_slot, reason, run, length);
     } else {
-        count(ctx, port->counter_slot, DP_COUNTER_NO_SOCKET, length);
+        count(ctx, port->counter_slot, DP_REASON_NO_SOCKET, length);
     }
     return verdict;
 }
@@ -154,6 +156,6 @@ static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *p
     if (port->continues) {
         return XDP_PASS;
     }
-    count(ctx, port->counter_slot, DP_COUNTER_SEGMENTS, length);
+    count(ctx, port->counter_slot, DP_REASON_SEGMENTS, length);
     return XDP_DROP;
 }

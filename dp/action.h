@@ -1,30 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* A flow's program: decide, then write.
+/* A flow's operations: decide, then write.
  *
- * Everything that could stop a program halfway is known before it begins: what the frame must have
- * (DP_HAS_*, collected by parsing) and how much headroom is needed.  If either lacks, nothing is touched and the engine executes
- * the flow, with the same bytes as a result: the oracle of both is odp_execute_actions(). */
+ *     dp_prepare()    finds out whether all of them can be done to the frame, and touches nothing of it: what the frame
+ *                     must have (DP_HAS_*, collected by parsing), how much headroom is needed, and whether the program
+ *                     has the operations at all.  If something lacks the engine executes the flow, with the same bytes
+ *                     as a result: the oracle of both is odp_execute_actions().
+ *     dp_commit()     does them.  Nothing foreseeable stops it halfway.  It drops the packet if a meter says so, or if
+ *                     the kernel finds no memory for a VLAN tag of an skb.
+ *
+ * One exception: where the first operation is the only one that needs headroom, dp_commit() asks for it by using it
+ * (dp_asks_itself()), because dp_prepare() would have to do and undo the same.  If there is none, nothing was done, and
+ * the engine executes the flow. */
 #ifndef DP_ACTION_H
 #define DP_ACTION_H 1
 
 #include "dp/meter.h"
 #include "dp/pending.h"
 #include "dp/push.h"
+#include "dp/reason.h"
 #include "dp/rss.h"
 #include "dp/set.h"
 
 /* Operations that change UDP's checksum. */
-#define DP_CHANGE_UDP (1u << DP_OP_SET_IP4 | 1u << DP_OP_SET_IP6_SRC | 1u << DP_OP_SET_IP6_DST | 1u << DP_OP_SET_UDP)
-#define DP_INLINE_OPS 2         /* See dp_execute(). */
+#define DP_CHANGE_UDP (1ull << DP_OP_SET_IP4 | 1ull << DP_OP_SET_IP6_SRC | 1ull << DP_OP_SET_IP6_DST        \
+                       | 1ull << DP_OP_SET_UDP)
+#define DP_INLINE_OPS 2         /* See dp_commit(). */
 
-enum dp_executed {
-    DP_EXECUTED,                /* All operations were done. */
-    DP_EXECUTE_BEYOND,          /* None was: the frame lacks what they need. */
-    DP_EXECUTE_DROP,            /* A meter dropped the packet, or memory ran out. */
-    DP_EXECUTE_CALL,            /* Of one operation: not done, dp_execute_op() is to be called. */
+/* Returned instead of a reason: the operation was not done, dp_commit_op() is to be called. */
+#define DP_UNCOMMON DP_N_REASONS
+
+enum dp_committed {
+    DP_COMMITTED,               /* All operations were done. */
+    DP_COMMIT_NOTHING,          /* None was: dp_asks_itself(). */
+    DP_COMMIT_DROP,             /* The packet is to be dropped. */
 };
 
-DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
+DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
 
 /* What the program leaves out does not come to a case: the check lets the verifier see it, and remove the rest. */
 #define DP_OPERATION(NAME) case DP_OP_##NAME: if (DP_OMITS_OP(ctx, DP_OP_##NAME)) { break; }
@@ -55,85 +66,100 @@ DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame,
     return field && !dp_is_pending(field, addresses, DP_IP_UDP, frame->l4_len) && dp_csum_left(ctx);
 }
 
-/* Whether the first operation is the only one that needs headroom: it finds out by itself whether there is some. */
-DP_INLINE int dp_finds_out(const struct dp_op *op)
+/* Whether 'op', the first of a program, is the only one that needs headroom: it finds out by itself whether there is
+ * some. */
+DP_INLINE int dp_asks_itself(const struct dp_op *op)
 {
     return op->code == DP_OP_PUSH_VLAN && op->growth == DP_VLAN_LEN;
 }
 
-/* Executes one of the commonest operations without a call, which would cost as much as they do.  Returns an enum
- * dp_executed, or DP_EXECUTE_CALL if it is another. */
-DP_INLINE int dp_execute_common(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
+/* Whether all operations of the program that begins with 'op' can be done.  Brings what they read into reach, and adds
+ * to frame->has what only they ask for. */
+DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, const struct dp_op *op)
 {
-    switch (op->code) {
-    DP_OPERATION(SET_ETH)
-        dp_set_eth(ctx, op);
-        return DP_EXECUTED;
-    DP_OPERATION(SET_IP4)
-        dp_set_ip4(ctx, frame, op);
-        return DP_EXECUTED;
-    DP_OPERATION(PUSH_VLAN)
-        return dp_push_vlan(ctx, frame, op) ? DP_EXECUTE_DROP : DP_EXECUTED;
-    DP_OPERATION(POP_VLAN)
-        return dp_pop_vlan(ctx, frame) ? DP_EXECUTE_DROP : DP_EXECUTED;
-    }
-    return DP_EXECUTE_CALL;
-}
-
-/* Runs 'n' operations, at least one, from index 'first' on.  The first two are looked at more closely: most flows have no
- * more, and the verifier follows what is inline once for each. */
-DP_INLINE int dp_execute(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 first, __u32 n)
-{
-    const struct dp_op *op = dp_ops_at(ctx, first);
-    __u32 i;
-
-    if (!frame || !key || !op || op->needs & ~frame->has || op->codes & dp_omitted_ops(ctx)) {
-        return DP_EXECUTE_BEYOND;
-    }
-
     int growth = op->growth & DP_OFS_MASK;
 
-    if (growth && !dp_finds_out(op) && !dp_can_grow(ctx, growth)) {
-        return DP_EXECUTE_BEYOND;
+    if (op->needs & ~frame->has || op->codes & dp_omitted_ops(ctx)) {
+        return 0;
+    }
+    if (growth && !dp_asks_itself(op) && !dp_can_grow(ctx, growth)) {
+        return 0;
     }
     if (op->codes >> DP_OP_SET_ND_EXT & 1 && dp_pull(ctx)) {
-        return DP_EXECUTE_BEYOND;       /* It sums up more than parsing looked at. */
+        return 0;                       /* It sums up more than parsing looked at. */
     }
     if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
         frame->has |= DP_HAS_OUTER;
     }
-    for (i = 0; i < DP_INLINE_OPS && i < n && op; op = dp_ops_at(ctx, first + ++i)) {
-        int executed = dp_execute_common(ctx, frame, op);
+    return 1;
+}
 
-        if (executed == DP_EXECUTE_CALL) {
+/* Does one of the commonest operations without a call, which would cost as much as they do.  Returns as dp_commit_op(),
+ * or DP_UNCOMMON if it is another. */
+DP_INLINE int dp_commit_common(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
+{
+    switch (op->code) {
+    DP_OPERATION(SET_ETH)
+        dp_set_eth(ctx, op);
+        return DP_REASON_FORWARDED;
+    DP_OPERATION(SET_IP4)
+        dp_set_ip4(ctx, frame, op);
+        return DP_REASON_FORWARDED;
+    DP_OPERATION(PUSH_VLAN)
+        return dp_push_vlan(ctx, frame, op) ? DP_REASON_NO_MEMORY : DP_REASON_FORWARDED;
+    DP_OPERATION(POP_VLAN)
+        return dp_pop_vlan(ctx, frame) ? DP_REASON_NO_MEMORY : DP_REASON_FORWARDED;
+    }
+    return DP_UNCOMMON;
+}
+
+/* Does 'n' operations, at least one, from index 'first' on, where 'op' stands: dp_prepare() said yes.  '*ret_reason' is
+ * set with DP_COMMIT_DROP.  The first two are looked at more closely: most flows have no more, and the verifier follows
+ * what is inline once for each. */
+DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key,
+                                      const struct dp_op *op, __u32 first, __u32 n, __u32 *ret_reason)
+{
+    __u32 i;
+
+    for (i = 0; i < DP_INLINE_OPS && i < n && op; op = dp_ops_at(ctx, first + ++i)) {
+        int reason = dp_commit_common(ctx, frame, op);
+
+        if (reason == DP_UNCOMMON) {
             break;
         }
-        if (executed == DP_EXECUTE_DROP) {
-            return i == 0 && dp_finds_out(op) ? DP_EXECUTE_BEYOND : DP_EXECUTE_DROP;
+        if (reason) {
+            *ret_reason = reason;
+            return i == 0 && dp_asks_itself(op) ? DP_COMMIT_NOTHING : DP_COMMIT_DROP;
         }
     }
     for (; i < DP_MAX_OPS && i < n; i++) {
         op = dp_ops_at(ctx, first + i);
-        if (op && dp_execute_op(ctx, frame, key, op)) {
-            return DP_EXECUTE_DROP;
+
+        int reason = op ? dp_commit_op(ctx, frame, key, op) : DP_REASON_FORWARDED;
+
+        if (reason) {
+            *ret_reason = reason;
+            return DP_COMMIT_DROP;
         }
     }
-    return DP_EXECUTED;
+    return DP_COMMITTED;
 }
 
-/* Returns whether the packet is dropped. */
-DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
+/* Returns DP_REASON_FORWARDED, or why the packet is to be dropped.  An operation without a case does not compile. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
 {
     if (!frame || !key || !op) {
-        return 1;
+        return DP_REASON_FORWARDED;
     }
 
-    int executed = dp_execute_common(ctx, frame, op);
+    int reason = dp_commit_common(ctx, frame, op);
 
-    if (executed != DP_EXECUTE_CALL) {
-        return executed == DP_EXECUTE_DROP;
+    if (reason != DP_UNCOMMON) {
+        return reason;
     }
-    switch (op->code) {
+    switch ((enum dp_op_code) op->code) {
     DP_OPERATION(PUSH_MPLS)
         dp_push_mpls(ctx, frame, op);
         break;
@@ -196,9 +222,17 @@ DP_STAGE int dp_execute_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         dp_output_copies(ctx, key, op);
         break;
     DP_OPERATION(METER)
-        return dp_meter_drops(ctx, frame, op->u.meter);
+        return dp_meter_drops(ctx, frame, op->u.meter) ? DP_REASON_METERED : DP_REASON_FORWARDED;
+    case DP_OP_SET_ETH:                 /* dp_commit_common(). */
+    case DP_OP_SET_IP4:
+    case DP_OP_PUSH_VLAN:
+    case DP_OP_POP_VLAN:
+    case DP_OP_GROUP:                   /* How a packet leaves, after all operations (DP_FATE_GROUP). */
+    case DP_N_OPS:
+        break;
     }
-    return 0;
+    return DP_REASON_FORWARDED;
 }
+#pragma GCC diagnostic pop
 
 #endif /* dp/action.h */

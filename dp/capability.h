@@ -42,6 +42,6 @@ struct dp_capability {
 #define DP_CAPABILITY_COPIES (1ull << DP_OP_OUTPUT)
 #define DP_CAPABILITY_GROUPS (1ull << DP_OP_GROUP)
 #define DP_CAPABILITY_ALL_OPS (((1ull << DP_N_OPS) - 1) & ~DP_CAPABILITY_COPIES)
-_Static_assert(DP_N_OPS <= 32, "struct dp_op has 32 bits for codes");
+_Static_assert(DP_N_OPS <= 64, "struct dp_op has 64 bits for codes");
 
 #endif /* dp/capability.h */

@@ -25,9 +25,10 @@
 #define DP_ALL_PARTS     ((1u << (DP_N_KEY_GROUPS + 2)) - 1)
 #define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All of it: without flow tables, which has nothing to do with flows. */
 
-#define DP_WORD(I) (1u << (I))
-#define DP_WORDS(FIRST, BEHIND) ((1u << (BEHIND)) - (1u << (FIRST)))    /* From FIRST to before BEHIND. */
+#define DP_WORD(I) (1ull << (I))
+#define DP_WORDS(FIRST, BEHIND) ((1ull << (BEHIND)) - (1ull << (FIRST)))    /* From FIRST to before BEHIND. */
 #define DP_ALL_WORDS DP_WORDS(0, DP_KEY_WORDS)
+_Static_assert(DP_KEY_WORDS < 64, "sets of key words have 64 bits (docs/decisions/0020-room-in-encodings.md)");
 #define DP_WARM DP_WORDS(DP_HOT_WORDS, DP_FIRST_COLD)
 
 /* Never left out: statistics and checksums read these. */
@@ -52,20 +53,21 @@
 
 struct dp_omit {
     __u32 parts;                /* DP_PART_*. */
-    __u32 words;                /* Of keys, DP_WORD(); not in DP_CORE_WORDS. */
+    __u64 words;                /* Of keys, DP_WORD(); not in DP_CORE_WORDS. */
     __u64 ops;                  /* Bits of enum dp_op_code. */
 };
 
 /* The bits of all that, numbered through: the first of each member. */
 #define DP_OMIT_PARTS 0
 #define DP_OMIT_WORDS 32
-#define DP_OMIT_OPS   64
+#define DP_OMIT_OPS   96
 
-/* Whether bits 'first' to 'last' of '*omit', all in parts and words or all in ops, are set. */
+/* Whether bits 'first' to 'last' of '*omit', all of one member, are set. */
 DP_INLINE int dp_omit_has(const struct dp_omit *omit, __u32 first, __u32 last)
 {
-    __u64 bits = first < DP_OMIT_OPS ? omit->parts | (__u64) omit->words << DP_OMIT_WORDS : omit->ops;
-    __u64 asked = ((2ull << (last - first)) - 1) << first % 64;
+    __u64 bits = first < DP_OMIT_WORDS ? omit->parts : first < DP_OMIT_OPS ? omit->words : omit->ops;
+    __u32 begin = first < DP_OMIT_WORDS ? DP_OMIT_PARTS : first < DP_OMIT_OPS ? DP_OMIT_WORDS : DP_OMIT_OPS;
+    __u64 asked = ((2ull << (last - first)) - 1) << (first - begin);
 
     return !(asked & ~bits);
 }

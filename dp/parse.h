@@ -391,7 +391,7 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
 
 /* What came of a neighbour message, packed: DP_HAS_* bits, the type of its first link-layer option, and whether it
  * has more options than are walked. */
-#define DP_ND(HAS, TYPE, RESULT) ((__u64) (RESULT) << 32 | (__u32) (TYPE) << 16 | (HAS))
+#define DP_ND(HAS, TYPE, RESULT) ((__u64) (RESULT) << 48 | (__u64) (TYPE) << 32 | (__u32) (HAS))
 
 /* RFC 4861: neighbour solicitation and advertisement at 'l4', which has at least 8 of its 'l4_len' bytes.  Fills the
  * key's neighbour words. */
@@ -563,9 +563,9 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
     if (!DP_OMITS(ctx, DP_PART(ND)) && proto == DP_IP_ICMP6 && dp_is_nd(p)) {
         __u64 nd = dp_parse_nd(ctx, key, l4, l4_len);
 
-        frame->has = has | (__u16) nd;
-        key->w[3] = tos_ttl | type_code | DP_BYTES(4, 2, dp_htons(nd >> 16 & 0xff).raw);
-        return nd >> 32;
+        frame->has = has | (__u32) nd;
+        key->w[3] = tos_ttl | type_code | DP_BYTES(4, 2, dp_htons(nd >> 32 & 0xff).raw);
+        return nd >> 48;
     }
     key->w[3] = tos_ttl | type_code;
     return DP_PARSED;

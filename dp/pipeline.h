@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The datapath's story: parse, look up, execute, and again after recirculation.
  *
- * A hook includes its seam and this file, and does what the verdict says:
+ * A hook includes its seam and this file, and does what the outcome says:
  *
  *     struct dp_run run;
- *     __u32 to;
+ *     struct dp_outcome outcome = dp_pipeline(ctx, port_no, &run);
  *
- *     switch (dp_pipeline(ctx, port_no, &run, &to)) {
- *     case DP_VERDICT_OUTPUT: send to port 'to' (after dp_cut_tail(ctx, run.frame.cut));
- *     case DP_VERDICT_GROUP:  send to all ports of group 'to';
- *     case DP_VERDICT_DROP:   drop;
- *     case DP_VERDICT_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
- *     case DP_VERDICT_UP:     hand over, with run.reason, run.flow, run.generation and run.key's metadata;
+ *     switch (outcome.fate) {
+ *     case DP_FATE_OUTPUT: send to port outcome.to (after dp_cut_tail(ctx, run.frame.cut));
+ *     case DP_FATE_GROUP:  send to all ports of group outcome.to;
+ *     case DP_FATE_DROP:   drop;
+ *     case DP_FATE_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
+ *     case DP_FATE_ENGINE: hand it up, with outcome.reason, run.flow, run.generation and run.key's metadata;
  *     }
+ *
+ * outcome.reason is what to count.
  */
 #ifndef DP_PIPELINE_H
 #define DP_PIPELINE_H 1
@@ -21,30 +23,30 @@
 #include "dp/lookup.h"
 #include "dp/parse.h"
 #include "dp/predict.h"
-#include "dp/record.h"
+#include "dp/reason.h"
 
 #define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
 
-enum dp_verdict {
-    DP_VERDICT_OUTPUT,
-    DP_VERDICT_GROUP,
-    DP_VERDICT_DROP,
-    DP_VERDICT_SKB,
-    DP_VERDICT_UP,
+/* How a run ended. */
+struct dp_outcome {
+    __u32 fate;                 /* enum dp_fate: any but DP_FATE_RECIRC, DP_FATE_SKB alone. */
+    __u32 reason;               /* enum dp_reason: DP_REASON_FORWARDED, of a drop, of an upcall. */
+    __u32 to;                   /* Port or group. */
 };
 
 struct dp_run {
     union dp_key key;           /* Of the last pass. */
     struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
-    __u32 flow;                 /* DP_VERDICT_UP: the flow that matched, or DP_NO_FLOW. */
+    __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
-    __u32 reason;               /* DP_VERDICT_UP: enum dp_reason.  DP_VERDICT_DROP: DP_REASON_NONE if a meter did. */
+    __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory, which the
+                                 * verifier does not follow: to it, several reasons are one state. */
     union {
         struct {
-            __u32 passes;       /* Flows executed before the verdict: the frame may have changed if not 0. */
+            __u32 passes;       /* Flows executed before the outcome: the frame may have changed if not 0. */
             struct dp_walked walked;    /* Of all passes. */
         };
-        __u64 beyond;           /* 0: it was one hit in the signature cache. */
+        __u64 uncommon;         /* 0: it was one hit in the signature cache. */
     };
 };
 
@@ -55,24 +57,27 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
-DP_INLINE int dp_hand_over(struct dp_run *run, __u32 flow, __u32 generation, __u32 reason);
+DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
 DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags);
 
-/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables.  '*ret_to' is set with
- * DP_VERDICT_OUTPUT and DP_VERDICT_GROUP. */
-DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run, __u32 *ret_to)
+/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
+DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
 {
     run->key.w[0] = DP_BYTES(0, 4, in_port);
     dp_clear_metadata(ctx, &run->key);
-    run->beyond = 0;
+    run->uncommon = 0;
 
-    int fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), ret_to);
+    struct dp_outcome outcome = { .reason = DP_REASON_FORWARDED };
+    int fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), &outcome.to);
 
     if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
-        return DP_VERDICT_OUTPUT;
+        outcome.fate = DP_FATE_OUTPUT;
+        return outcome;
     }
-    if (fate & DP_FATE_SKB) {
-        return DP_VERDICT_SKB;
+    if (fate == DP_FATE_SKB) {
+        outcome.fate = DP_FATE_SKB;
+        outcome.reason = run->reason;
+        return outcome;
     }
     run->frame.local_stack = 0;
     for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
@@ -84,22 +89,20 @@ DP_INLINE enum dp_verdict dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct 
 
         run->passes = pass;
         fate = (__u32) fated;
-        *ret_to = fated >> 32;
+        outcome.to = fated >> 32;
     }
-    switch (fate) {
-    case DP_FATE_OUTPUT:
-        return DP_VERDICT_OUTPUT;
-    case DP_FATE_GROUP:
-        return DP_VERDICT_GROUP;
-    case DP_FATE_DROP:
-        return DP_VERDICT_DROP;
-    case DP_FATE_ENGINE:
-    case DP_FATE_SKB:           /* The frame is not as it came: tcx would begin anew. */
-        return DP_VERDICT_UP;
+    if (fate == DP_FATE_RECIRC) {
+        run->passes = DP_MAX_PASSES;
+        fate = dp_upcall(run, DP_NO_FLOW, 0, DP_REASON_UP_ENGINE);
     }
-    run->passes = DP_MAX_PASSES;
-    dp_hand_over(run, DP_NO_FLOW, 0, DP_REASON_ENGINE);
-    return DP_VERDICT_UP;
+    if (fate == DP_FATE_SKB) {
+        fate = DP_FATE_ENGINE;          /* The frame is not as it came: tcx would begin anew. */
+    }
+    if (fate == DP_FATE_DROP || fate == DP_FATE_ENGINE) {
+        outcome.reason = run->reason;
+    }
+    outcome.fate = fate;
+    return outcome;
 }
 
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
@@ -130,8 +133,9 @@ DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
     return DP_FATED(fate, arg);
 }
 
-/* One lookup and what follows from it.  'expected' is NULL but for the first.  Returns an enum dp_fate, with its 'arg'; for
- * DP_FATE_ENGINE and DP_FATE_SKB nothing was written in this pass. */
+/* One lookup and what follows from it.  'expected' is NULL but for the first.  Returns an enum dp_fate, without
+ * DP_FATE_SKB or that alone, with its 'arg'; run->reason says why if it is DP_FATE_DROP, DP_FATE_ENGINE or DP_FATE_SKB.
+ * With the last two nothing was written in this pass. */
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg)
 {
     __u32 tcp_flags = 0;
@@ -143,12 +147,12 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         index = expected->flow;
         expected->hits++;
     } else {
-        dp_missed(ctx);                 /* Who expects may have looked too far. */
+        dp_out_of_reach(ctx);           /* dp_predict() may have looked too far. */
 
         enum dp_reason reason = dp_find(ctx, run, &flow, &index);
 
         if (!flow) {
-            return dp_hand_over(run, DP_NO_FLOW, 0, reason);
+            return dp_upcall(run, DP_NO_FLOW, 0, reason);
         }
         tcp_flags = run->key.ip_proto == DP_IP_TCP ? dp_ntohs(run->key.tcp_flags) : 0;
         if (expected && expected->rest) {
@@ -167,26 +171,30 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
     }
     if (fate >= DP_FATE_ENGINE || (fate == DP_FATE_RECIRC && DP_OMITS(ctx, DP_PART(RECIRC)))
         || (fate == DP_FATE_GROUP && DP_OMITS_OP(ctx, DP_OP_GROUP))) {
-        dp_hand_over(run, index, generation, DP_REASON_ENGINE);
+        dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
         return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
 
     __u32 len = run->frame.len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
 
-    run->reason = DP_REASON_ENGINE;
-    if (flow->n_ops) {
-        if (DP_OMITS(ctx, DP_PART_OPS)) {
-            return dp_hand_over(run, index, generation, DP_REASON_ENGINE);
+    __u32 first = flow->ops;            /* Read once: the verifier remembers the bound that dp_ops_at() checks. */
+    __u32 n_ops = flow->n_ops;
+
+    run->reason = DP_REASON_DROPPED;
+    if (n_ops) {
+        const struct dp_op *op = DP_OMITS(ctx, DP_PART_OPS) ? 0 : dp_ops_at(ctx, first);
+
+        if (!op || !dp_prepare(ctx, &run->frame, &run->key, op)) {
+            return dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
         }
 
-        int executed = dp_execute(ctx, &run->frame, &run->key, flow->ops, flow->n_ops);
+        enum dp_committed committed = dp_commit(ctx, &run->frame, &run->key, op, first, n_ops, &run->reason);
 
-        if (executed == DP_EXECUTE_BEYOND) {
-            return dp_hand_over(run, index, generation, DP_REASON_ENGINE);
+        if (committed == DP_COMMIT_NOTHING) {
+            return dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
         }
-        if (executed == DP_EXECUTE_DROP) {
+        if (committed == DP_COMMIT_DROP) {
             fate = DP_FATE_DROP;
-            run->reason = DP_REASON_NONE;
         }
     }
     dp_count(ctx, index, len, tcp_flags);
@@ -202,30 +210,30 @@ DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const s
     const struct dp_head *head = dp_head_at(ctx, 0);
 
     if (!head) {
-        return DP_REASON_PARSE;
+        return DP_REASON_UP_PARSE;
     }
 
     int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
 
-    if (DP_UNLIKELY(dp_missed(ctx))) {
+    if (DP_UNLIKELY(dp_out_of_reach(ctx))) {
         parsed = dp_pull(ctx) ? DP_PARSE_BEYOND : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
-        parsed = dp_missed(ctx) ? DP_PARSE_BEYOND : parsed;
+        parsed = dp_out_of_reach(ctx) ? DP_PARSE_BEYOND : parsed;
     }
     if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
-        return DP_REASON_MISS;          /* No flow is about this protocol: that is why it is omitted. */
+        return DP_REASON_UP_MISS;       /* No flow is about this protocol: that is why it is omitted. */
     }
     if (parsed == DP_PARSE_UNFINISHED) {
-        return DP_REASON_CHECKSUM;
+        return DP_REASON_UP_CHECKSUM;
     }
     if (parsed != DP_PARSED) {
-        return DP_REASON_PARSE;
+        return DP_REASON_UP_PARSE;
     }
     *ret_flow = dp_lookup(ctx, head, &run->key, ret_index, &run->walked);
-    return DP_REASON_MISS;
+    return DP_REASON_UP_MISS;
 }
 
-/* The engine is to know why it gets the frame, and which flow has matched. */
-DP_INLINE int dp_hand_over(struct dp_run *run, __u32 flow, __u32 generation, __u32 reason)
+/* The frame goes to the engine because of 'reason', after it matched flow 'flow' or none. */
+DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason)
 {
     run->flow = flow;
     run->generation = generation;

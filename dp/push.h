@@ -24,23 +24,29 @@ DP_INLINE void dp_move_layers(struct dp_frame *frame, int n, int l2_5_too)
     frame->len += n;
 }
 
-/* Returns whether it failed: an skb may find no memory. */
+/* Returns whether it failed, which changes nothing: an skb may find no memory. */
 DP_INLINE int dp_push_vlan(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
 {
     dp_be16 tci = { op->u.vlan.tci.raw & DP_SWAP16((__u16) ~DP_VLAN_PRESENT) };
     int moved = dp_tag_push(ctx, op->u.vlan.tpid, tci);
 
+    if (moved == DP_TAG_FAILED) {
+        return 1;
+    }
     dp_move_layers(frame, moved, 1);
-    return moved == DP_TAG_FAILED;
+    return 0;
 }
 
-/* Nothing to do for an untagged frame.  Returns whether it failed. */
+/* Nothing to do for an untagged frame.  Returns as dp_push_vlan(). */
 DP_INLINE int dp_pop_vlan(struct dp_ctx *ctx, struct dp_frame *frame)
 {
     int moved = dp_tag_pop(ctx);
 
+    if (moved == DP_TAG_FAILED) {
+        return 1;
+    }
     dp_move_layers(frame, moved, 1);
-    return moved == DP_TAG_FAILED;
+    return 0;
 }
 
 /* Sets the type before the first label or the network layer. */

@@ -1,50 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What stands in front of each frame that a BPF program sends up to the engine.
  *
- * Writer: bpf/ (one program run per frame).  Reader: ovs/ engine.  The record occupies the
- * DP_RECORD_LEN bytes directly before the Ethernet header, inside the AF_XDP frame; the engine
- * pulls it off and the room becomes headroom.  All fields are in host byte order: both sides
- * run on the same machine.  Nothing but the program writes it, so it is trusted.
+ * Writer: bpf/ (one program run per frame).  Reader: ovs/engine/thread.c.  The record lies directly before the Ethernet
+ * header, inside the AF_XDP frame, and says how long it is: the engine pulls 'len' bytes off, and the room becomes
+ * headroom.  All fields are in host byte order: both sides run on the same machine.  Nothing but the program writes
+ * it, so it is trusted.
+ *
+ * It carries all that the engine must know of work that a program has done already and that the frame does not show:
+ * 'has' says which parts.  The next parts are the connection's state, zone, mark, label and original tuple after a ct()
+ * (dp/key.h, words 16 to 22) and the metadata of a tunnel that was popped (words 23 to 29); a part is added at the end,
+ * with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows it asks for the bit.  DP_RECORD_MAX_LEN
+ * bounds the record: it is taken from the room for a frame, and so from the largest MTU (core/xsk/umem.h).
  */
 #ifndef DP_RECORD_H
 #define DP_RECORD_H 1
 
 #include <linux/types.h>
 
-/* Why a frame was handed to the engine.  X(name, text shown to people). */
-#define DP_REASONS(X)                                                        \
-    X(NONE,       "not handed over")                                         \
-    X(NO_PROGRAM, "the fast path is off")                                    \
-    X(MISS,       "no flow matches")                                         \
-    X(ENGINE,     "the flow's actions need the engine")                      \
-    X(PARSE,      "headers beyond what the program parses")                  \
-    X(CHECKSUM,   "a checksum that its sender left to offload")
-
-enum dp_reason {
-#define X(NAME, TEXT) DP_REASON_##NAME,
-    DP_REASONS(X)
-#undef X
-    DP_N_REASONS
-};
+#include "dp/reason.h"
 
 /* Of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 1
+#define DP_RECORD_VERSION 2
 
-#define DP_RECORD_NO_FLOW 0xffffffffu
+/* Parts of a record, besides what each has. */
+#define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */
 
 struct dp_record {
+    __u16 len;          /* From its start to the frame: a multiple of 8. */
+    __u16 reason;       /* enum dp_reason, of an upcall. */
+    __u16 has;          /* DP_RECORD_*. */
+    __u16 passes;       /* Flows executed before. */
     __u32 in_port;      /* Datapath port number. */
-    __u16 reason;       /* enum dp_reason. */
-    __u16 passes;       /* Flows executed before: the frame may differ from what arrived, and what follows counts. */
-    __u32 flow;         /* Index of the flow that matched, or DP_RECORD_NO_FLOW. */
+    __u32 flow;         /* Index of the flow that matched, or DP_NO_FLOW. */
     __u32 generation;   /* Generation of that index: stale if the table says otherwise. */
+
+    /* DP_RECORD_RECIRC. */
     __u32 recirc_id;
     __u32 dp_hash;
     __u32 skb_priority;
     __u32 skb_mark;
+    __u32 reserved;
 };
 
-#define DP_RECORD_LEN 32
-_Static_assert(sizeof(struct dp_record) == DP_RECORD_LEN, "record layout");
+#define DP_RECORD_LEN 40
+#define DP_RECORD_MAX_LEN 192
+_Static_assert(sizeof(struct dp_record) == DP_RECORD_LEN && DP_RECORD_LEN % 8 == 0, "record layout");
+_Static_assert(DP_RECORD_LEN <= DP_RECORD_MAX_LEN, "record length");
 
 #endif /* dp/record.h */

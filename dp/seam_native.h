@@ -21,8 +21,8 @@ struct dp_ctx {
 };
 
 DP_INLINE int dp_omits(const struct dp_ctx *ctx, __u32 first, __u32 last) { return dp_omit_has(&ctx->omit, first, last); }
-DP_INLINE __u32 dp_omitted_words(const struct dp_ctx *ctx) { return ctx->omit.words; }
-DP_INLINE __u32 dp_omitted_ops(const struct dp_ctx *ctx) { return ctx->omit.ops; }
+DP_INLINE __u64 dp_omitted_words(const struct dp_ctx *ctx) { return ctx->omit.words; }
+DP_INLINE __u64 dp_omitted_ops(const struct dp_ctx *ctx) { return ctx->omit.ops; }
 
 DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->end - ctx->data; }
 

@@ -13,7 +13,7 @@
 DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
 
 /* Whether dp_at() since the last call, or since the frame came, did not reach bytes that the frame has. */
-DP_INLINE int dp_missed(struct dp_ctx *ctx) { return 0; }
+DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx) { return 0; }
 
 /* Brings the frame's first kilobyte into the reach of dp_at().  0, or negative errno. */
 DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }

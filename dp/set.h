@@ -250,13 +250,14 @@ DP_INLINE void dp_set_arp(struct dp_ctx *ctx, const struct dp_frame *frame, cons
 
 DP_INLINE void dp_set_nd(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_op *op)
 {
+    const struct dp_blob *arg = dp_blobs_at(ctx, op->u.blob);
     __u8 *nd = dp_l4(ctx, frame, DP_ND_LEN);
     __u64 changes;
 
-    if (!nd) {
+    if (!nd || !arg) {
         return;
     }
-    changes = dp_set_128(nd + 8, op->u.nd.target, op->u.nd.target_mask);
+    changes = dp_set_128(nd + 8, arg->nd.target, arg->nd.target_mask);
     if (changes) {
         dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 2, changes, 0);
     }
@@ -267,8 +268,8 @@ DP_INLINE void dp_set_nd(struct dp_ctx *ctx, const struct dp_frame *frame, const
         return;
     }
 
-    const __u8 *value = opt[0] == DP_ND_OPT_SLL ? op->u.nd.sll : op->u.nd.tll;
-    const __u8 *mask = opt[0] == DP_ND_OPT_SLL ? op->u.nd.sll_mask : op->u.nd.tll_mask;
+    const __u8 *value = opt[0] == DP_ND_OPT_SLL ? arg->nd.sll : arg->nd.tll;
+    const __u8 *mask = opt[0] == DP_ND_OPT_SLL ? arg->nd.sll_mask : arg->nd.tll_mask;
     __u16 differs = 0;
 
     changes = 0;

@@ -12,6 +12,7 @@
  *   cache        BPF             BPF      until overwritten: a hint          overwrites
  *   predictions  BPF             BPF      until overwritten: a hint          overwrites
  *   ops          userspace       BPF      as its flow                        the flow runs in the engine
+ *   blobs        userspace       BPF      as its flow                        the flow runs in the engine
  *   meters       userspace, BPF  both     as its meter                       the flow runs in the engine
  *
  * Publishing: an entry is written completely before the word that links to it; each link is one aligned 64-bit (or
@@ -27,7 +28,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 7
+#define DP_TABLE_VERSION 8
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -41,13 +42,12 @@ struct dp_mask {
     __u64 region;               /* Hash table of the mask's flows: DP_REGION(). */
     __u16 uses_warm;            /* Any bit of warm[] is set. */
     __u16 n_cold;
-    __u32 words;                /* Which key words have bits set: DP_WORD() of dp/omit.h. */
+    __u32 n_flows;
+    __u64 words;                /* Which key words have bits set: DP_WORD() of dp/omit.h. */
     __u64 warm[DP_WARM_WORDS];
     __u64 cold[DP_COLD_WORDS];
     __u8 cold_word[DP_COLD_WORDS];
-    __u8 pad[3];
-    __u32 n_flows;
-    __u8 pad1[36];
+    __u8 pad[35];
 };
 _Static_assert(sizeof(struct dp_mask) == 320, "mask layout");
 
@@ -138,17 +138,20 @@ struct dp_prediction {
 };
 _Static_assert(sizeof(struct dp_prediction) == 256, "prediction layout");
 
-#define DP_MAX_COPIES 13        /* Sent by one operation. */
+#define DP_MAX_COPIES 11        /* Sent by one operation. */
 #define DP_MAX_GROUP 64         /* Ports of a group. */
 
+/* An operation, one cache line.  An argument that does not fit it lies in blobs[]. */
 struct dp_op {
     __u8 code;                  /* enum dp_op_code. */
-    __u8 growth;                /* Bytes of headroom that this and all following operations need. */
-    __u16 needs;                /* DP_HAS_* that this and all following operations need. */
-    __u32 codes;                /* Bits of the codes of this and all following operations. */
+    __u8 n_blobs;               /* Elements of blobs[] with its argument, from u.blob on. */
+    __u16 growth;               /* Bytes of headroom that this and all following operations need. */
+    __u32 needs;                /* DP_HAS_* that this and all following operations need. */
+    __u64 codes;                /* Bits of the codes of this and all following operations. */
     union dp_op_arg {
         __u64 align;
-        __u8 bytes[56];
+        __u8 bytes[48];
+        __u32 blob;             /* If n_blobs is not 0. */
         struct { __u32 value[3], mask[3]; } eth;                            /* dst, src in memory order. */
         struct {
             __u32 src, dst, src_mask, dst_mask;                             /* Memory order. */
@@ -162,7 +165,6 @@ struct dp_op {
         struct { __u16 src, dst, src_mask, dst_mask; } ports;               /* Memory order. */
         struct { __u8 type, code; } icmp;
         struct { __u8 value[22], mask[22]; } arp;                           /* As on the wire from ar_op. */
-        struct { __u64 target[2], target_mask[2]; __u8 sll[6], tll[6], sll_mask[6], tll_mask[6]; } nd;
         struct { __u32 reserved; __u8 type, set_reserved, set_type; } nd_ext;   /* reserved: memory order. */
         struct { dp_be16 tpid, tci; } vlan;
         struct { __u32 lse, mask; dp_be16 eth_type; } mpls;                 /* Memory order. */
@@ -174,6 +176,18 @@ struct dp_op {
     } u;
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");
+
+/* A piece of an operation's argument; the pieces of a flow's operations stand one behind the other.  The bound is for
+ * two headers of tunnels, which Open vSwitch's tnl_push() action gives up to 512 bytes each. */
+#define DP_MAX_BLOBS 16         /* Of one flow. */
+struct dp_blob {
+    union {
+        __u64 align;
+        __u8 bytes[64];
+        struct { __u64 target[2], target_mask[2]; __u8 sll[6], tll[6], sll_mask[6], tll_mask[6]; } nd;
+    };
+};
+_Static_assert(sizeof(struct dp_blob) == 64, "blob layout");
 
 #define DP_METER_BANDS 8
 
@@ -229,13 +243,15 @@ _Static_assert(sizeof(struct dp_head) == 536, "head layout");
     X(cache, struct dp_cache)   \
     X(predictions, struct dp_prediction) \
     X(ops, struct dp_op)        \
+    X(blobs, struct dp_blob)    \
     X(meters, struct dp_meter)
 
 /* Another where elements have other sizes: a program finds them by its own. */
 #define DP_TABLE_LAYOUT                                                                                         \
     ((__u32) (((sizeof(struct dp_head) * 1021 + sizeof(struct dp_mask)) * 1021 + sizeof(struct dp_flow)) * 1021  \
               + sizeof(struct dp_stats) + sizeof(struct dp_bucket) + sizeof(struct dp_cache)                    \
-              + sizeof(struct dp_prediction) + sizeof(struct dp_op) + sizeof(struct dp_meter) + DP_MAX_MASKS))
+              + sizeof(struct dp_prediction) + sizeof(struct dp_op) + sizeof(struct dp_blob) + sizeof(struct dp_meter)    \
+              + DP_MAX_MASKS))
 
 /* The arrays as userspace has them. */
 struct dp_tables {

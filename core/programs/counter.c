@@ -26,15 +26,18 @@ uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS])
 {
     uint64_t sum = 0;
 
-#define X(NAME, TEXT) sum += counters[DP_COUNTER_##NAME];
-    DP_FATE_COUNTERS(X)
-#undef X
+    for (int i = 0; i < DP_N_REASONS; i++) {
+        sum += counters[i];
+    }
     return sum;
 }
 
 const char *oxdp_counter_text(enum dp_counter counter)
 {
     static const char *const texts[] = {
+#define X(NAME, KIND, TEXT) DP_KIND_##KIND TEXT,
+        DP_REASONS(X)
+#undef X
 #define X(NAME, TEXT) TEXT,
         DP_COUNTERS(X)
 #undef X
@@ -46,6 +49,9 @@ const char *oxdp_counter_text(enum dp_counter counter)
 const char *oxdp_counter_name(enum dp_counter counter)
 {
     static const char *const names[] = {
+#define X(NAME, KIND, TEXT) #NAME,
+        DP_REASONS(X)
+#undef X
 #define X(NAME, TEXT) #NAME,
         DP_COUNTERS(X)
 #undef X

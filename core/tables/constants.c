@@ -11,7 +11,7 @@
 static int put_into_sections(const struct oxdp_constants *, Elf *elf, char *image, size_t size);
 static void put(const struct oxdp_constants *, struct bpf_insn *insns, size_t n);
 static void put_immediate(const struct oxdp_constants *, struct bpf_insn *);
-static void put_table(const struct oxdp_constants *, struct bpf_insn insns[2]);
+static void put_long(const struct oxdp_constants *, struct bpf_insn insns[2]);
 
 void *oxdp_constants_put(const struct oxdp_constants *c, const void *image, size_t size)
 {
@@ -64,7 +64,7 @@ static void put(const struct oxdp_constants *c, struct bpf_insn *insns, size_t n
     for (size_t i = 0; i < n; i++) {
         if (insns[i].code == (BPF_LD | BPF_IMM | BPF_DW)) {
             if (++i < n) {
-                put_table(c, &insns[i - 1]);
+                put_long(c, &insns[i - 1]);
             }
         } else {
             put_immediate(c, &insns[i]);
@@ -85,17 +85,26 @@ static void put_immediate(const struct oxdp_constants *c, struct bpf_insn *insn)
     if (BPF_MARK_KIND(mark) == BPF_MARK_OMITS(0, 0)) {
         insn->imm = dp_omit_has(&c->omit, mark >> 8 & 0xff, mark & 0xff) ? 0 : mark;
     } else if (i < BPF_N_NUMBERS) {
-        insn->imm = i == BPF_NUMBER_OMITTED_WORDS ? c->omit.words
-            : i == BPF_NUMBER_OMITTED_OPS ? (uint32_t) c->omit.ops : c->number[i];
+        insn->imm = c->number[i];
     }
 }
 
-static void put_table(const struct oxdp_constants *c, struct bpf_insn insns[2])
+/* Exchanges the load of a 64-bit constant. */
+static void put_long(const struct oxdp_constants *c, struct bpf_insn insns[2])
 {
-    uint32_t i = (uint32_t) insns[0].imm - BPF_MARK_TABLE;
+    uint32_t table = (uint32_t) insns[0].imm - BPF_MARK_TABLE;
+    uint32_t set = (uint32_t) insns[0].imm - BPF_MARK_SET;
 
-    if (i < BPF_N_TABLES && !insns[0].src_reg && !insns[1].imm) {
+    if (insns[0].src_reg || insns[1].imm) {
+        return;
+    }
+    if (table < BPF_N_TABLES) {
         insns[0].src_reg = BPF_PSEUDO_MAP_VALUE;
-        insns[0].imm = c->table_fd[i];
+        insns[0].imm = c->table_fd[table];
+    } else if (set < BPF_N_SETS) {
+        uint64_t bits = set == BPF_SET_OMITTED_WORDS ? c->omit.words : c->omit.ops;
+
+        insns[0].imm = (uint32_t) bits;
+        insns[1].imm = bits >> 32;
     }
 }

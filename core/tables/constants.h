@@ -10,7 +10,7 @@
 #include "dp/omit.h"
 
 struct oxdp_constants {
-    uint32_t number[BPF_N_NUMBERS];     /* Those of 'omit' are taken from it. */
+    uint32_t number[BPF_N_NUMBERS];
     int table_fd[BPF_N_TABLES];         /* Maps whose only values they are (core/tables/memory.h). */
     struct dp_omit omit;
 };

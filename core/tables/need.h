@@ -13,7 +13,7 @@ struct oxdp_table;
 
 struct oxdp_needs {             /* As struct dp_omit, with the opposite meaning. */
     uint32_t parts;
-    uint32_t words;
+    uint64_t words;
     uint64_t ops;
 };
 

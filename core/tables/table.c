@@ -14,7 +14,10 @@
 
 static int allocate_memory(struct oxdp_table *);
 static int init_head(struct oxdp_table *, const struct oxdp_table_config *);
-static int insert_ops(struct oxdp_table *, const struct oxdp_flow *, uint32_t *ret_first);
+static int insert_ops(struct oxdp_table *, const struct oxdp_flow *, uint32_t *ret_first,
+                      enum oxdp_table_full *ret_full);
+static void free_ops(struct oxdp_table *, uint32_t first, uint32_t n);
+static uint32_t count_blobs(const struct dp_op *, uint32_t n);
 static void free_flow(struct oxdp_table *, uint32_t index);
 static void prefetch_bucket(const struct oxdp_table *, uint64_t region, uint32_t index);
 
@@ -28,8 +31,7 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     if (!t->n_free_flows) {
         return -ENOSPC;
     }
-    *ret_full = OXDP_TABLE_FULL_OPS;
-    if (spec->n_ops && insert_ops(t, spec, &ops)) {
+    if (spec->n_ops && insert_ops(t, spec, &ops, ret_full)) {
         return -ENOSPC;
     }
     *ret_full = OXDP_TABLE_FULL_MASKS;
@@ -71,9 +73,7 @@ int oxdp_table_insert(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
 no_bucket:
     oxdp_table_mask_put(t, mask_index);
 no_mask:
-    if (spec->n_ops) {
-        oxdp_buddy_free(t->ops, ops, spec->n_ops);
-    }
+    free_ops(t, ops, spec->n_ops);
     return -ENOSPC;
 }
 
@@ -155,9 +155,7 @@ static void free_flow(struct oxdp_table *t, uint32_t index)
     for (uint32_t shard = 0; shard < t->mem.head->shards; shard++) {
         memset(&t->mem.stats[shard * t->mem.n_flows + index], 0, sizeof *t->mem.stats);
     }
-    if (flow->n_ops) {
-        oxdp_buddy_free(t->ops, flow->ops, flow->n_ops);
-    }
+    free_ops(t, flow->ops, flow->n_ops);
     t->free_flows[t->n_free_flows++] = index;
     if (t->callbacks.reclaimed) {
         t->callbacks.reclaimed(t->callbacks.aux, index, &final);
@@ -165,15 +163,29 @@ static void free_flow(struct oxdp_table *t, uint32_t index)
 }
 
 /* Copies a program; each operation also says what it and its followers need. */
-static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32_t *ret_first)
+static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32_t *ret_first,
+                      enum oxdp_table_full *ret_full)
 {
     uint32_t first = oxdp_buddy_alloc(t->ops, spec->n_ops);
-    uint16_t needs = 0;
-    uint8_t growth = 0;
-    uint32_t codes = 0;
+    uint32_t n_blobs = count_blobs(spec->ops, spec->n_ops);
+    uint32_t blob = 0;
+    uint32_t needs = 0;
+    uint16_t growth = 0;
+    uint64_t codes = 0;
 
+    *ret_full = OXDP_TABLE_FULL_OPS;
     if (first == OXDP_BUDDY_NONE) {
         return -ENOSPC;
+    }
+    if (n_blobs) {
+        blob = oxdp_buddy_alloc(t->blobs, n_blobs);
+        if (blob == OXDP_BUDDY_NONE) {
+            *ret_full = OXDP_TABLE_FULL_BLOBS;
+            oxdp_buddy_free(t->ops, first, spec->n_ops);
+            return -ENOSPC;
+        }
+        memcpy(&t->mem.blobs[blob], spec->blobs, n_blobs * sizeof *spec->blobs);
+        blob += n_blobs;
     }
     for (uint32_t i = spec->n_ops; i-- > 0;) {
         struct dp_op *op = &t->mem.ops[first + i];
@@ -183,11 +195,42 @@ static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
         growth += op->growth;
         op->needs = needs;
         op->growth = growth;
-        codes |= 1u << op->code;
+        codes |= UINT64_C(1) << op->code;
         op->codes = codes;
+        if (op->n_blobs) {
+            blob -= op->n_blobs;
+            op->u.blob = blob;
+        }
     }
     *ret_first = first;
     return 0;
+}
+
+/* Gives back what insert_ops() took for 'n' operations: nothing if 'n' is 0. */
+static void free_ops(struct oxdp_table *t, uint32_t first, uint32_t n)
+{
+    const struct dp_op *ops = &t->mem.ops[first];
+    uint32_t n_blobs = count_blobs(ops, n);
+
+    for (uint32_t i = 0; i < n && n_blobs; i++) {
+        if (ops[i].n_blobs) {
+            oxdp_buddy_free(t->blobs, ops[i].u.blob, n_blobs);
+            break;
+        }
+    }
+    if (n) {
+        oxdp_buddy_free(t->ops, first, n);
+    }
+}
+
+static uint32_t count_blobs(const struct dp_op *ops, uint32_t n)
+{
+    uint32_t n_blobs = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        n_blobs += ops[i].n_blobs;
+    }
+    return n_blobs;
 }
 
 uint64_t oxdp_table_predicted(const struct oxdp_table *t)
@@ -223,6 +266,7 @@ void oxdp_table_usage(const struct oxdp_table *t, struct oxdp_table_usage *ret)
     ret->masks = DP_MASKS_N(t->mem.head->masks_now);
     ret->free_buckets = oxdp_buddy_n_free(t->buckets);
     ret->free_ops = oxdp_buddy_n_free(t->ops);
+    ret->free_blobs = oxdp_buddy_n_free(t->blobs);
 }
 
 const char *oxdp_table_full_to_string(enum oxdp_table_full full)
@@ -250,6 +294,7 @@ struct oxdp_table_config oxdp_table_config(uint32_t n_flows, uint32_t n_cpus)
         .n_flows = n_flows,
         .n_buckets = n_buckets < 1024 ? 1024 : n_buckets,
         .n_ops = n_flows / 4 + 256,
+        .n_blobs = n_flows / 16 + 256,
         .n_cache = 1 << 16,
         .n_meters = 1024,
         .n_shards = n_cpus < 4 ? n_cpus : 4,
@@ -268,6 +313,7 @@ void oxdp_table_sizes(const struct oxdp_table_config *config, struct dp_tables *
     tables->n_cache = config->n_cache;
     tables->n_predictions = config->n_cpus * DP_PREDICTIONS;
     tables->n_ops = config->n_ops;
+    tables->n_blobs = config->n_blobs;
     tables->n_meters = config->n_meters;
 }
 
@@ -298,10 +344,11 @@ int oxdp_table_create(const struct oxdp_table_config *config, const struct dp_ta
     }
     t->buckets = oxdp_buddy_create(t->mem.n_buckets);
     t->ops = oxdp_buddy_create(t->mem.n_ops);
+    t->blobs = oxdp_buddy_create(t->mem.n_blobs);
     t->hashes = malloc(t->mem.n_flows * sizeof *t->hashes);
     t->free_flows = malloc(t->mem.n_flows * sizeof *t->free_flows);
     t->limbo_flows = malloc(t->mem.n_flows * sizeof *t->limbo_flows);
-    if (!t->buckets || !t->ops || !t->hashes || !t->free_flows || !t->limbo_flows) {
+    if (!t->buckets || !t->ops || !t->blobs || !t->hashes || !t->free_flows || !t->limbo_flows) {
         goto error;
     }
     for (uint32_t i = 0; i < t->mem.n_flows; i++) {
@@ -335,6 +382,7 @@ void oxdp_table_destroy(struct oxdp_table *t)
     }
     oxdp_buddy_destroy(t->buckets);
     oxdp_buddy_destroy(t->ops);
+    oxdp_buddy_destroy(t->blobs);
     free(t->limbo_regions);
     free(t->hashes);
     free(t->free_flows);

@@ -20,6 +20,7 @@ struct oxdp_table_config {
     uint32_t n_flows;           /* Flows that fit, those being deleted included. */
     uint32_t n_buckets;         /* Hash buckets of all masks, DP_BUCKET_SLOTS flows each. */
     uint32_t n_ops;             /* Operations of all flows; flows that only output need none. */
+    uint32_t n_blobs;           /* Pieces of large arguments of operations of all flows. */
     uint32_t n_cache;           /* Sets of the signature cache: a power of two. */
     uint32_t n_meters;
     uint32_t n_shards;          /* Copies of the statistics, for as many CPUs without atomic operations. */
@@ -27,7 +28,7 @@ struct oxdp_table_config {
     uint32_t vlan_limit;        /* VLAN tags parsed, 0 to 2. */
 };
 
-/* The sizes for 'n_flows' flows on 'n_cpus' CPUs: 321 bytes a flow with two shards (64 MB for 200,000
+/* The sizes for 'n_flows' flows on 'n_cpus' CPUs: 325 bytes a flow with two shards (64 MB for 200,000
  * flows). */
 struct oxdp_table_config oxdp_table_config(uint32_t n_flows, uint32_t n_cpus);
 
@@ -56,7 +57,8 @@ struct oxdp_flow {
     enum dp_fate fate;
     uint32_t n_ops;
     const struct dp_op *ops;    /* In order; code and arguments: 'needs', 'growth' and 'codes' of all are set here
-                                 * from those of each. */
+                                 * from those of each, and u.blob of those that have some. */
+    const struct dp_blob *blobs;    /* Of the operations, in their order: the n_blobs of each; DP_MAX_BLOBS at most. */
     struct oxdp_mask_hint *hint;    /* Of that mask, or NULL: finds it at once. */
     uint32_t arg;               /* Port or recirc_id. */
 };
@@ -74,6 +76,7 @@ struct oxdp_mask_hint {
     X(MASKS,   "no room for more masks")                \
     X(BUCKETS, "no room in the mask's hash table")      \
     X(OPS,     "no room for more operations")           \
+    X(BLOBS,   "no room for more large arguments of operations") \
     X(WORDS,   "matches more fields at once than fit")
 
 enum oxdp_table_full {
@@ -140,6 +143,7 @@ struct oxdp_table_usage {
     uint32_t masks;
     uint32_t free_buckets;
     uint32_t free_ops;
+    uint32_t free_blobs;
 };
 void oxdp_table_usage(const struct oxdp_table *, struct oxdp_table_usage *);
 

@@ -362,7 +362,7 @@ static bool mask_equals(const struct dp_mask *m, const union dp_key *mask)
 static void fill_mask(struct dp_mask *m, const union dp_key *mask)
 {
     uint32_t n = 0;
-    uint32_t words = 0;
+    uint64_t words = 0;
 
     for (int i = 0; i < DP_KEY_WORDS; i++) {
         words |= mask->w[i] ? DP_WORD(i) : 0;

@@ -14,6 +14,7 @@ struct oxdp_table {
 
     struct oxdp_buddy *buckets;
     struct oxdp_buddy *ops;
+    struct oxdp_buddy *blobs;
 
     uint64_t *hashes;           /* Of the keys of flows, by index. */
 

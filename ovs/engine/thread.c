@@ -306,9 +306,10 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
                                          &descs[i + PREFETCH_AHEAD]);
             }
             packet = dpif_xdp_packet_from_desc(dp->packets, &descs[i]);
-            record = dp_packet_pull(packet, sizeof *record);
+            record = dp_packet_data(packet);
+            dp_packet_pull(packet, record->len);
             pkt_metadata_init(&packet->md, u32_to_odp(record->in_port));
-            if (record->passes) {
+            if (record->has & DP_RECORD_RECIRC) {
                 packet->md.recirc_id = record->recirc_id;
                 packet->md.dp_hash = record->dp_hash;
                 packet->md.skb_priority = record->skb_priority;

@@ -68,6 +68,7 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
     out->fate = DP_FATE_DROP;
     out->arg = 0;
     out->n_ops = 0;
+    out->n_blobs = 0;
     out->n_outputs = 0;
     NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
         if (p.left) {
@@ -108,7 +109,7 @@ dpif_xdp_compile_reason_to_string(enum dpif_xdp_compile_reason reason)
     return texts[reason];
 }
 
-static const uint16_t op_needs[] = {
+static const uint32_t op_needs[] = {
 #define X(NAME, NEEDS, TEXT) [DP_OP_##NAME] = NEEDS,
     DP_OPS(X)
 #undef X
@@ -131,6 +132,26 @@ append(struct program *p, enum dp_op_code code)
     p->last->code = code;
     p->last->needs = op_needs[code];
     return &p->last->u;
+}
+
+/* Appends an operation whose argument lies in 'n' blobs, and returns those. */
+static struct dp_blob *
+append_with_blobs(struct program *p, enum dp_op_code code, uint32_t n)
+{
+    struct dpif_xdp_compiled *out = p->out;
+    union dp_op_arg *arg = append(p, code);
+    struct dp_blob *blobs = &out->blobs[out->n_blobs];
+
+    if (out->n_blobs + n > DP_MAX_BLOBS) {
+        p->reason = DPIF_XDP_COMPILE_TOO_LONG;
+        blobs = out->blobs;
+        n = 0;
+    }
+    memset(blobs, 0, n * sizeof *blobs);
+    p->last->n_blobs = n;
+    arg->blob = out->n_blobs;
+    out->n_blobs += n;
+    return blobs;
 }
 
 static void
@@ -464,7 +485,7 @@ static void
 set_nd(struct program *p, const struct nlattr *key, bool masked)
 {
     VALUE_AND_MASK(struct ovs_key_nd);
-    union dp_op_arg *arg = append(p, DP_OP_SET_ND);
+    struct dp_blob *arg = append_with_blobs(p, DP_OP_SET_ND, 1);
 
     if (p->option_changed) {
         p->reason = DPIF_XDP_COMPILE_ACTION;

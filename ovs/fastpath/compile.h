@@ -46,6 +46,8 @@ struct dpif_xdp_compiled {
     uint32_t arg;
     uint32_t n_ops;
     struct dp_op ops[DP_MAX_OPS];
+    uint32_t n_blobs;           /* Of the operations, in their order. */
+    struct dp_blob blobs[DP_MAX_BLOBS];
     uint32_t n_outputs;         /* With DP_FATE_GROUP, for which 'arg' is still */
     uint32_t outputs[DP_MAX_GROUP];     /* to be found: datapath ports. */
 };

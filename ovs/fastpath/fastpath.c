@@ -382,6 +382,7 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
         .arg = compiled->arg,
         .ops = compiled->ops,
         .n_ops = compiled->n_ops,
+        .blobs = compiled->blobs,
         .hint = &mask_memo(flow)->hint,
     };
     enum oxdp_table_full full;

@@ -58,6 +58,7 @@
     X(datapath_drop_xdp_port_closed)                                        \
     X(datapath_drop_xdp_no_socket)                                          \
     X(datapath_drop_xdp_no_headroom)                                        \
+    X(datapath_drop_xdp_no_memory)                                          \
     X(datapath_drop_xdp_lost_copy)
 
 #define ALL_COUNTERS(X) STOCK_COUNTERS(X) OWN_COUNTERS(X)
@@ -98,7 +99,9 @@ static const struct {
     { DP_COUNTER_METERED, C_datapath_drop_meter },
     { DP_COUNTER_NO_OUTPUT, C_datapath_drop_invalid_port },
     { DP_COUNTER_TOO_LONG, C_datapath_drop_xdp_too_long },
+    { DP_COUNTER_NO_MEMORY, C_datapath_drop_xdp_no_memory },
     { DP_COUNTER_NO_SOCKET, C_datapath_drop_xdp_no_socket },
+    { DP_COUNTER_LOST_UPCALLS, C_datapath_drop_xdp_no_socket },
     { DP_COUNTER_NO_HEADROOM, C_datapath_drop_xdp_no_headroom },
     { DP_COUNTER_LOST_COPIES, C_datapath_drop_xdp_lost_copy },
 };

@@ -92,11 +92,12 @@ report_counters(const struct dpif_xdp_query *query,
 {
     struct json *frames = dpif_xdp_report_object(report, "frames");
 
-    for (int i = 0; i < DP_COUNTER_RECIRCULATED; i++) {
+    for (int i = 0; i < DP_N_REASONS; i++) {
         put_enum(query, frames, oxdp_counter_name(i), n[i]);
     }
     report_hits(query, n, dpif_xdp_report_object(report, "lookups"));
     put(query, report, "lost_copies", n[DP_COUNTER_LOST_COPIES]);
+    put(query, report, "lost_upcalls", n[DP_COUNTER_LOST_UPCALLS]);
 }
 
 /* What Open vSwitch says of the Interface, unknown numbers left out. */
@@ -297,13 +298,15 @@ text_numbers(const struct json *port, struct ds *ds)
     const struct json *frames = dpif_xdp_report_get(port, "frames");
 
     if (frames) {
-        for (int i = 0; i < DP_COUNTER_RECIRCULATED; i++) {
+        for (int i = 0; i < DP_N_REASONS; i++) {
             text_enum(frames, oxdp_counter_name(i), "", oxdp_counter_text(i),
                       ds);
         }
         text_lines(dpif_xdp_report_get(port, "lookups"), hit_lines, ds);
         text_line(port, "lost_copies", "",
                   oxdp_counter_text(DP_COUNTER_LOST_COPIES), ds);
+        text_line(port, "lost_upcalls", "",
+                  oxdp_counter_text(DP_COUNTER_LOST_UPCALLS), ds);
     }
     text_lines(port, traffic_lines, ds);
 }

@@ -5,6 +5,7 @@
 #include <libelf.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,17 +22,19 @@
 /* Found nowhere else in the code. */
 #define FIRST_FD 0x5d3b1900
 #define FIRST_NUMBER 0x5e4c2a00
+#define WORDS 0x5f6e3b0012345678ull
+#define OPS 0x5f6e3b0023456789ull
 
 struct found {
     int omissions;              /* Jumps over what may be left out, not taken. */
     int numbers, tables;        /* Constants that we gave. */
-    int marks;                  /* Left ... */
-    int words;                  /* ... those of what is left out among them. */
+    int sets;                   /* Loads of our sets of bits. */
+    int marks;                  /* Left. */
 };
 
 static struct oxdp_constants constants(void)
 {
-    struct oxdp_constants c = { .omit = { .parts = DP_PART(MPLS) } };
+    struct oxdp_constants c = { .omit = { .parts = DP_PART(MPLS), .words = WORDS, .ops = OPS } };
 
     for (int i = 0; i < BPF_N_NUMBERS; i++) {
         c.number[i] = FIRST_NUMBER + i;
@@ -42,6 +45,11 @@ static struct oxdp_constants constants(void)
     return c;
 }
 
+static bool is_load_of(const struct bpf_insn insns[2], uint64_t bits)
+{
+    return (uint32_t) insns[0].imm == (uint32_t) bits && (uint32_t) insns[1].imm == bits >> 32;
+}
+
 static void look_at(const struct bpf_insn *insns, size_t n, struct found *found)
 {
     for (size_t i = 0; i < n; i++) {
@@ -50,9 +58,11 @@ static void look_at(const struct bpf_insn *insns, size_t n, struct found *found)
 
         if (insn.code == (BPF_JMP | BPF_JEQ | BPF_K) && mark == BPF_MARK_OMITS(0, 0)) {
             found->omissions++;
-        } else if (mark == BPF_MARK_NUMBER || mark == BPF_MARK_TABLE) {
+        } else if (mark == BPF_MARK_NUMBER || mark == BPF_MARK_TABLE || mark == BPF_MARK_SET) {
             found->marks++;
-            found->words += insn.imm >= BPF_MARK_NUMBER + BPF_NUMBER_OMITTED_WORDS && mark == BPF_MARK_NUMBER;
+        } else if (insn.code == (BPF_LD | BPF_IMM | BPF_DW) && i + 1 < n
+                   && (is_load_of(&insns[i], WORDS) || is_load_of(&insns[i], OPS))) {
+            found->sets++;
         } else if (insn.code == (BPF_LD | BPF_IMM | BPF_DW) && insn.src_reg == BPF_PSEUDO_MAP_VALUE
                    && insn.imm >= FIRST_FD && insn.imm < FIRST_FD + BPF_N_TABLES) {
             found->tables++;
@@ -96,9 +106,10 @@ static void test_all_are_put(void **state)
 
     assert_non_null(copy);
     after = look(copy, size);
-    assert_true(before.marks > 0 && before.tables == 0 && before.numbers == 0);
+    assert_true(before.marks > 0 && before.tables == 0 && before.numbers == 0 && before.sets == 0);
     assert_int_equal(after.marks, 0);
-    assert_int_equal(after.tables + after.numbers, before.marks - before.words);
+    assert_true(after.tables > 0 && after.numbers > 0 && after.sets > 0);
+    assert_int_equal(after.tables + after.numbers + after.sets, before.marks);
     assert_in_range(after.omissions, 1, before.omissions - 1);          /* MPLS is left out, the rest is not. */
     free(copy);
 }

@@ -39,9 +39,9 @@ static void test_receive(void **state)
             assert_int_equal(desc.len, len + DP_RECORD_LEN);
             memcpy(&record, at(sw, &desc), sizeof record);
             assert_int_equal(record.in_port, PORT_NO(i));
-            assert_int_equal(record.reason, DP_REASON_NO_PROGRAM);
+            assert_int_equal(record.reason, DP_REASON_UP_OFF);
             assert_int_equal(record.passes, 0);
-            assert_int_equal(record.flow, DP_RECORD_NO_FLOW);
+            assert_int_equal(record.flow, DP_NO_FLOW);
             assert_memory_equal(at(sw, &desc) + DP_RECORD_LEN, sent, len);
             put(sw, &desc);
         }

@@ -74,9 +74,9 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     h->n_verified = processed ? strtoul(processed + strlen("processed "), NULL, 10) : 0;
     h->pipeline_fd = bpf_program__fd(program);
     h->empty_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "empty"));
-    h->n_verdicts = mmap(NULL, 4096, PROT_READ, MAP_SHARED,
+    h->n_fates = mmap(NULL, 4096, PROT_READ, MAP_SHARED,
                          bpf_map__fd(bpf_object__find_map_by_name(h->object, ".bss")), 0);
-    if (h->n_verdicts == MAP_FAILED) {
+    if (h->n_fates == MAP_FAILED) {
         return -errno;
     }
     tables = oxdp_memory_tables(&h->memory);
@@ -85,7 +85,7 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
 
 void harness_close(struct harness *h)
 {
-    munmap((void *) h->n_verdicts, 4096);
+    munmap((void *) h->n_fates, 4096);
     oxdp_table_destroy(h->table);
     oxdp_memory_destroy(&h->memory);
     bpf_object__close(h->object);

@@ -17,7 +17,7 @@ struct harness {
     struct oxdp_table *table;       /* In it. */
     int pipeline_fd;
     int empty_fd;
-    const uint64_t *n_verdicts; /* How often the program's runs ended so, by enum dp_verdict. */
+    const uint64_t *n_fates; /* How often the program's runs ended so, by enum dp_fate. */
     uint32_t n_verified;        /* Instructions that the verifier processed for the program 'pipeline'. */
 };
 

@@ -11,8 +11,8 @@ char LICENSE[] SEC("license") = "GPL";
 /* Datapath port that frames arrive on. */
 __u32 in_port = 7;
 
-/* How often each verdict was the outcome.  Not exact if several CPUs run at once. */
-__u64 n_verdicts[DP_VERDICT_UP + 1];
+/* How often each fate was the outcome.  Not exact if several CPUs run at once. */
+__u64 n_fates[DP_FATE_ENGINE + 1];
 
 /* Where the last frame was sent: a port or a group.  A map of its own. */
 __u32 last_port SEC(".data.last_port");
@@ -33,16 +33,20 @@ int pipeline(struct xdp_md *ctx)
     }
     run->frame.local_stack = 0;
 
-    __u32 to = 0;
-    enum dp_verdict v = dp_pipeline(ctx, in_port, run, &to);
+    struct dp_outcome outcome = dp_pipeline(ctx, in_port, run);
 
-    n_verdicts[v]++;
-    if (v == DP_VERDICT_OUTPUT || v == DP_VERDICT_GROUP) {
-        last_port = to;
+    __u32 fate = outcome.fate;
+
+    DP_OPAQUE(fate);
+    if (fate <= DP_FATE_ENGINE) {
+        n_fates[fate]++;
+    }
+    if (outcome.fate == DP_FATE_OUTPUT || outcome.fate == DP_FATE_GROUP) {
+        last_port = outcome.to;
         if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
             dp_cut_tail(ctx, run->frame.cut);
         }
         return XDP_TX;
     }
-    return v == DP_VERDICT_DROP ? XDP_DROP : XDP_PASS;
+    return outcome.fate == DP_FATE_DROP ? XDP_DROP : XDP_PASS;
 }

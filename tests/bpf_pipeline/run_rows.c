@@ -113,7 +113,8 @@ static void insert_flows(struct oxdp_table *table, const struct row *row, uint32
         const struct dpif_xdp_compiled *compiled = &row->flows[i];
         const struct oxdp_flow spec = { .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate,
                                         .arg = compiled->fate == DP_FATE_GROUP ? GROUPS + i : compiled->arg,
-                                        .ops = compiled->ops, .n_ops = compiled->n_ops };
+                                        .ops = compiled->ops, .n_ops = compiled->n_ops,
+                                        .blobs = compiled->blobs };
         enum oxdp_table_full full;
 
         if (oxdp_table_insert(table, &spec, &flows[i], &full)) {
@@ -137,16 +138,16 @@ static void print_ports(const struct row *row, uint32_t port)
 }
 
 /* Prints what became of a frame, and what the row's flows counted beyond '*before'. */
-static void report(const char *runner, enum dp_verdict verdict, uint32_t port, const uint8_t *out, size_t len,
+static void report(const char *runner, enum dp_fate fate, uint32_t port, const uint8_t *out, size_t len,
                    struct oxdp_table *table, const uint32_t *flows, struct dp_stats *before, const struct row *row)
 {
     static const char *const texts[] = {
-        [DP_VERDICT_UP] = "engine", [DP_VERDICT_DROP] = "drop", [DP_VERDICT_OUTPUT] = "output",
-        [DP_VERDICT_GROUP] = "output",
+        [DP_FATE_ENGINE] = "engine", [DP_FATE_DROP] = "drop", [DP_FATE_OUTPUT] = "output",
+        [DP_FATE_GROUP] = "output",
     };
 
-    printf("%s %s ", runner, texts[verdict]);
-    if (verdict == DP_VERDICT_OUTPUT || verdict == DP_VERDICT_GROUP) {
+    printf("%s %s ", runner, texts[fate]);
+    if (fate == DP_FATE_OUTPUT || fate == DP_FATE_GROUP) {
         print_ports(row, port);
         printf(" ");
         for (size_t i = 0; i < len; i++) {
@@ -184,16 +185,15 @@ static void run_native(struct oxdp_table *table, const struct row *row)
         struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + row->len,
                               .tables = oxdp_table_memory(table) };
         struct dp_run run = { .flow = 0 };
-        uint32_t to = 0;
 
         memcpy(ctx.data, row->frame, row->len);
 
-        enum dp_verdict verdict = dp_pipeline(&ctx, IN_PORT, &run, &to);
+        struct dp_outcome outcome = dp_pipeline(&ctx, IN_PORT, &run);
 
-        if (verdict == DP_VERDICT_OUTPUT) {
+        if (outcome.fate == DP_FATE_OUTPUT) {
             dp_cut_tail(&ctx, run.frame.cut);
         }
-        report("native", verdict, to, ctx.data, ctx.end - ctx.data, table, flows, before, row);
+        report("native", outcome.fate, outcome.to, ctx.data, ctx.end - ctx.data, table, flows, before, row);
     }
     remove_flows(table, row, flows);
 }
@@ -212,7 +212,7 @@ static void run_kernel(const struct harness *kernel, const struct row *row)
         if (action < 0) {
             fail("BPF_PROG_TEST_RUN", strerror(-action));
         }
-        report("kernel", action == XDP_TX ? DP_VERDICT_OUTPUT : action == XDP_DROP ? DP_VERDICT_DROP : DP_VERDICT_UP,
+        report("kernel", action == XDP_TX ? DP_FATE_OUTPUT : action == XDP_DROP ? DP_FATE_DROP : DP_FATE_ENGINE,
                harness_last_port(kernel), out, out_len, kernel->table, flows, before, row);
     }
     remove_flows(kernel->table, row, flows);

@@ -121,8 +121,8 @@ int main(int argc, char **argv)
     oxdp_table_unlink(h.table, flow);
     oxdp_table_reclaim(h.table);
 
-    uint64_t output = h.n_verdicts[DP_VERDICT_OUTPUT];
-    uint64_t missed = h.n_verdicts[DP_VERDICT_UP];
+    uint64_t output = h.n_fates[DP_FATE_OUTPUT];
+    uint64_t missed = h.n_fates[DP_FATE_ENGINE];
 
     printf("%d replacements under %llu packets: %llu output, %llu counted, %llu missed\n", round,
            (unsigned long long) traffic.runs, (unsigned long long) output, (unsigned long long) account.packets,

@@ -28,7 +28,7 @@ struct pair {
     struct oxdp_table *native;
     unsigned int n_compared;
     unsigned int n_differ;
-    unsigned int n_verdicts[DP_VERDICT_UP + 1];
+    unsigned int n_fates[DP_FATE_ENGINE + 1];
     unsigned int n_predicted;           /* By the kernel. */
 };
 
@@ -54,11 +54,11 @@ int main(int argc, char **argv)
     srand(1);
     compare_corpus(&pair, argv[2], argc > 3 ? atoi(argv[3]) : 20);
     printf("%u runs compared: %u output, %u dropped, %u handed up, %u predicted; %u differences\n", pair.n_compared,
-           pair.n_verdicts[DP_VERDICT_OUTPUT], pair.n_verdicts[DP_VERDICT_DROP], pair.n_verdicts[DP_VERDICT_UP],
+           pair.n_fates[DP_FATE_OUTPUT], pair.n_fates[DP_FATE_DROP], pair.n_fates[DP_FATE_ENGINE],
            pair.n_predicted, pair.n_differ);
     oxdp_table_destroy(pair.native);
     harness_close(&pair.kernel);
-    return pair.n_differ || pair.n_compared < 100 || !pair.n_verdicts[DP_VERDICT_OUTPUT] || !pair.n_predicted;
+    return pair.n_differ || pair.n_compared < 100 || !pair.n_fates[DP_FATE_OUTPUT] || !pair.n_predicted;
 }
 
 static void compare_corpus(struct pair *pair, const char *folder, unsigned int mutations)
@@ -112,7 +112,8 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
 {
     struct ofpbuf actions;
     struct dpif_xdp_compiled compiled;
-    struct oxdp_flow spec = { .key = &compiled.key, .mask = &compiled.mask, .ops = compiled.ops };
+    struct oxdp_flow spec = { .key = &compiled.key, .mask = &compiled.mask, .ops = compiled.ops,
+                              .blobs = compiled.blobs };
     enum oxdp_table_full full;
     uint32_t flows[2];
 
@@ -152,13 +153,12 @@ static void compare(struct pair *pair, const uint8_t *data, size_t size)
 static void compare_frame(struct pair *pair, const uint32_t flows[2], const uint8_t *frame, uint32_t len, bool forget)
 {
     static const int xdp_of[] = {
-        [DP_VERDICT_OUTPUT] = XDP_TX, [DP_VERDICT_GROUP] = XDP_TX, [DP_VERDICT_DROP] = XDP_DROP, [DP_VERDICT_UP] = XDP_PASS,
+        [DP_FATE_OUTPUT] = XDP_TX, [DP_FATE_GROUP] = XDP_TX, [DP_FATE_DROP] = XDP_DROP, [DP_FATE_ENGINE] = XDP_PASS,
     };
     uint8_t buffer[HEADROOM + MAX_FRAME], out[2048];
     struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
                           .tables = oxdp_table_memory(pair->native) };
     struct dp_run run = { .flow = 0 };
-    uint32_t to = 0;
     struct dp_stats stats[2];
     uint32_t out_len, ns;
 
@@ -167,9 +167,9 @@ static void compare_frame(struct pair *pair, const uint32_t flows[2], const uint
     }
     memcpy(ctx.data, frame, len);
 
-    enum dp_verdict verdict = dp_pipeline(&ctx, PARITY_IN_PORT, &run, &to);
+    enum dp_fate fate = dp_pipeline(&ctx, PARITY_IN_PORT, &run).fate;
 
-    if (verdict == DP_VERDICT_OUTPUT) {
+    if (fate == DP_FATE_OUTPUT) {
         dp_cut_tail(&ctx, run.frame.cut);
     }
 
@@ -178,13 +178,13 @@ static void compare_frame(struct pair *pair, const uint32_t flows[2], const uint
     oxdp_table_stats(pair->native, flows[0], &stats[0]);
     oxdp_table_stats(pair->kernel.table, flows[1], &stats[1]);
     pair->n_compared++;
-    pair->n_verdicts[verdict]++;
-    if (action != xdp_of[verdict] || out_len != ctx.end - ctx.data || memcmp(out, ctx.data, out_len)
+    pair->n_fates[fate]++;
+    if (action != xdp_of[fate] || out_len != ctx.end - ctx.data || memcmp(out, ctx.data, out_len)
         || stats[0].packets != stats[1].packets || stats[0].bytes != stats[1].bytes
         || stats[0].tcp_flags != stats[1].tcp_flags) {
         pair->n_differ++;
-        fprintf(stderr, "native: verdict %d, %td bytes, %llu packets; kernel: XDP action %d, %u bytes, %llu packets\n",
-                verdict, ctx.end - ctx.data, stats[0].packets, action, out_len, stats[1].packets);
+        fprintf(stderr, "native: fate %d, %td bytes, %llu packets; kernel: XDP action %d, %u bytes, %llu packets\n",
+                fate, ctx.end - ctx.data, stats[0].packets, action, out_len, stats[1].packets);
         parity_dump("input", frame, len);
         parity_dump("native", ctx.data, ctx.end - ctx.data);
         parity_dump("kernel", out, out_len);

@@ -58,8 +58,8 @@ enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf
         bool done = run_ours(frame, len, &compiled, &omit[i], ours);
 
         if (done ? !same(&ours[0], &theirs) : i == 1) {
-            fprintf(stderr, "omitting parts %#x, words %#x, operations %#llx: %s\n", omit[i].parts, omit[i].words,
-                    (unsigned long long) omit[i].ops, done ? "executed" : "handed over");
+            fprintf(stderr, "omitting parts %#x, words %#llx, operations %#llx: %s\n", omit[i].parts,
+                    (unsigned long long) omit[i].words, (unsigned long long) omit[i].ops, done ? "executed" : "handed over");
             describe(frame, len, actions);
             return PARITY_DIFFERENT;
         }
@@ -74,6 +74,7 @@ static void choose_omissions(const uint8_t *frame, size_t len, const struct dpif
     const struct oxdp_flow flow = {
         .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate, .ops = compiled->ops,
         .n_ops = compiled->n_ops,
+        .blobs = compiled->blobs,
     };
     const struct oxdp_needs needs = oxdp_needs_of_flow(&flow);
     uint32_t random = len;
@@ -135,7 +136,7 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     static const struct oxdp_table_callbacks callbacks = { .grace = no_grace };
     struct oxdp_flow spec = {
         .key = &compiled->key, .mask = &compiled->mask, .fate = compiled->fate, .arg = compiled->arg,
-        .ops = compiled->ops, .n_ops = compiled->n_ops,
+        .ops = compiled->ops, .n_ops = compiled->n_ops, .blobs = compiled->blobs,
     };
     enum oxdp_table_full full;
     uint32_t flow;
@@ -181,27 +182,29 @@ static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     struct dp_ctx ctx = { .start = buffer, .data = buffer + HEADROOM, .end = buffer + HEADROOM + len,
                           .tables = tables, .omit = *omit };
     struct dp_run run;
-    uint32_t to = 0;
+    struct dp_outcome ours;
     bool done = true;
 
     memcpy(ctx.data, frame, len);
     memset(&run, 0xa5, sizeof run);     /* As the run before left it. */
     run.frame.local_stack = 0;
     outcome->port = UINT32_MAX;
-    switch (dp_pipeline(&ctx, PARITY_IN_PORT, &run, &to)) {
-    case DP_VERDICT_OUTPUT:
+    ours = dp_pipeline(&ctx, PARITY_IN_PORT, &run);
+    switch (ours.fate) {
+    case DP_FATE_OUTPUT:
         if (!(omit->parts & DP_PART_OPS)) {
             dp_cut_tail(&ctx, run.frame.cut);
         }
-        outcome->port = to;
+        outcome->port = ours.to;
         break;
-    case DP_VERDICT_GROUP:              /* All get the same; the last port is what run_theirs() remembers. */
+    case DP_FATE_GROUP:              /* All get the same; the last port is what run_theirs() remembers. */
         outcome->port = compiled->outputs[compiled->n_outputs - 1];
         break;
-    case DP_VERDICT_DROP:
-    case DP_VERDICT_SKB:
+    case DP_FATE_DROP:
+    case DP_FATE_RECIRC:
+    case DP_FATE_SKB:
         abort();
-    case DP_VERDICT_UP:
+    case DP_FATE_ENGINE:
         if (!run.passes) {
             if (ctx.data != buffer + HEADROOM || ctx.end - ctx.data != len || memcmp(ctx.data, frame, len)) {
                 fprintf(stderr, "handed over, but touched\n");

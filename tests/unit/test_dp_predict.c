@@ -304,11 +304,13 @@ static void test_flow_changes(void **state)
 static void send(struct world *w, struct frame frame)
 {
     struct dp_run run = { .frame.local_stack = 0 };
-    uint32_t to;
+    struct dp_outcome outcome;
 
     show(w, &frame);
-    assert_int_equal(dp_pipeline(&w->ctx, IN_PORT, &run, &to), DP_VERDICT_OUTPUT);
-    assert_int_equal(to, 5);
+    outcome = dp_pipeline(&w->ctx, IN_PORT, &run);
+    assert_int_equal(outcome.fate, DP_FATE_OUTPUT);
+    assert_int_equal(outcome.reason, DP_REASON_FORWARDED);
+    assert_int_equal(outcome.to, 5);
 }
 
 /* Frames of two flows by turns are hardly predicted, a train is again; every frame is counted once, for its flow. */

@@ -277,7 +277,8 @@ static void test_churn_leaks_nothing(void **state)
     static bool in[N];
     struct world *w = world_create(N, 0);
     struct oxdp_table_usage before, after;
-    struct dp_op ops[3] = { { .needs = 1, .growth = 4 }, { .needs = 2 }, { .needs = 4, .growth = 4 } };
+    struct dp_op ops[3] = { { .needs = 1, .growth = 4, .n_blobs = 2 }, { .needs = 2 }, { .growth = 4, .n_blobs = 3 } };
+    static const struct dp_blob blobs[5];
 
     oxdp_table_usage(w->table, &before);
     srand(1);
@@ -290,7 +291,7 @@ static void test_churn_leaks_nothing(void **state)
             union dp_key mask = make_mask(32, i % 7);
             union dp_key key = make_key(i);
             struct oxdp_flow spec = { .key = &key, .mask = &mask, .arg = i, .ops = ops, .n_ops = i % 4,
-                                      .fate = DP_FATE_OUTPUT };
+                                      .blobs = blobs, .fate = DP_FATE_OUTPUT };
             enum oxdp_table_full full;
 
             for (int j = 0; j < DP_KEY_WORDS; j++) {
@@ -408,22 +409,63 @@ static void test_hints(void **state)
 static void test_programs_accumulate_needs(void **state)
 {
     struct world *w = world_create(16, 0);
-    struct dp_op ops[3] = { { .needs = 1, .growth = 4 }, { .needs = 2 }, { .needs = 4, .growth = 8 } };
+    enum { LAST_BIT = 1u << 31 };
+    struct dp_op ops[3] = {
+        { .code = DP_OP_POP_VLAN, .needs = 1, .growth = 512, .n_blobs = 9 },
+        { .code = 40, .needs = 2 },
+        { .code = DP_OP_METER, .needs = LAST_BIT, .growth = 512, .n_blobs = 2 },
+    };
+    struct dp_blob blobs[11];
     union dp_key mask = make_mask(32, 0);
     union dp_key key = { .w = { 0 } };
-    struct oxdp_flow spec = { .key = &key, .mask = &mask, .ops = ops, .n_ops = 3 };
+    struct oxdp_flow spec = { .key = &key, .mask = &mask, .ops = ops, .n_ops = 3, .blobs = blobs };
     enum oxdp_table_full full;
     uint32_t flow;
 
+    for (int i = 0; i < 11; i++) {
+        memset(&blobs[i], i + 1, sizeof blobs[i]);
+    }
     assert_int_equal(oxdp_table_insert(w->table, &spec, &flow, &full), 0);
 
     const struct dp_op *op = &w->ctx.tables->ops[w->ctx.tables->flows[flow].ops];
 
-    assert_int_equal(op[0].needs, 7);
-    assert_int_equal(op[0].growth, 12);
-    assert_int_equal(op[0].codes, 1);
-    assert_int_equal(op[1].needs, 6);
-    assert_int_equal(op[2].needs, 4);
+    assert_int_equal(op[0].needs, (uint32_t) LAST_BIT | 3);
+    assert_int_equal(op[0].growth, 1024);
+    assert_true(op[0].codes == (1ull << DP_OP_POP_VLAN | 1ull << 40 | 1ull << DP_OP_METER));
+    assert_int_equal(op[1].needs, (uint32_t) LAST_BIT | 2);
+    assert_int_equal(op[2].needs, (uint32_t) LAST_BIT);
+    assert_memory_equal(dp_blobs_at(&w->ctx, op[0].u.blob), &blobs[0], 9 * sizeof blobs[0]);
+    assert_memory_equal(dp_blobs_at(&w->ctx, op[2].u.blob), &blobs[9], 2 * sizeof blobs[0]);
+    world_destroy(w);
+}
+
+/* The table of large arguments is full: the reason says so, and nothing else was taken. */
+static void test_no_room_for_blobs(void **state)
+{
+    struct world *w = world_create(100, 0);
+    static const struct dp_blob blobs[DP_MAX_BLOBS];
+    struct dp_op op = { .n_blobs = DP_MAX_BLOBS };
+    union dp_key mask = make_mask(32, 0);
+    struct oxdp_table_usage before, after;
+    enum oxdp_table_full full;
+    uint32_t flow;
+    uint32_t n = 0;
+
+    do {
+        union dp_key key = make_key(n);
+        struct oxdp_flow spec = { .key = &key, .mask = &mask, .ops = &op, .n_ops = 1, .blobs = blobs };
+
+        for (int i = 0; i < DP_KEY_WORDS; i++) {
+            key.w[i] &= mask.w[i];
+        }
+        oxdp_table_usage(w->table, &before);
+        oxdp_table_insert(w->table, &spec, &flow, &full);
+        n++;
+    } while (full == OXDP_TABLE_FULL_NONE && n < 100);
+    assert_int_equal(full, OXDP_TABLE_FULL_BLOBS);
+    oxdp_table_usage(w->table, &after);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_true(n > 1);
     world_destroy(w);
 }
 
@@ -602,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_growing_while_reclaiming),
         cmocka_unit_test(test_hints),
         cmocka_unit_test(test_programs_accumulate_needs),
+        cmocka_unit_test(test_no_room_for_blobs),
         cmocka_unit_test(test_statistics_survive_until_reclaimed),
         cmocka_unit_test(test_busy_masks_come_first),
         cmocka_unit_test(test_ranking_hides_no_mask),

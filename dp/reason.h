@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What a program does with a frame, and why: the one list of reasons.  Each reason is also a counter of every port
+ * (dp/counter.h), and the reason of an upcall stands in its record (dp/record.h).
+ *
+ * To add one: a row here, and the place that returns it.  "xdp/stats" and the documentation show the text. */
+#ifndef DP_REASON_H
+#define DP_REASON_H 1
+
+/* Kinds of reasons, and the words that their texts begin with. */
+#define DP_KIND_FORWARD     ""                              /* Sent to a port. */
+#define DP_KIND_FLOW        "dropped by the program, "      /* Dropped, because a flow says so. */
+#define DP_KIND_DROP        "dropped: "                     /* Dropped, because something lacks. */
+#define DP_KIND_UPCALL      "handed to the engine: "
+#define DP_KIND_PASS        "passed to the host: "
+
+/* X(name, kind, text shown to people behind the words of the kind) */
+#define DP_REASONS(X)                                                                           \
+    X(FORWARDED,    FORWARD, "forwarded by the program")                                        \
+    X(DROPPED,      FLOW,    "as a flow says")                                                  \
+    X(METERED,      FLOW,    "above the rate of a meter")                                       \
+    X(UP_OFF,       UPCALL,  "the fast path is off")                                            \
+    X(UP_MISS,      UPCALL,  "no flow matches")                                                 \
+    X(UP_ENGINE,    UPCALL,  "the flow's actions need it")                                      \
+    X(UP_PARSE,     UPCALL,  "headers beyond what the program parses")                          \
+    X(UP_CHECKSUM,  UPCALL,  "a checksum that its sender left to offload")                      \
+    X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \
+    X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag")                             \
+    X(NO_SOCKET,    DROP,    "no AF_XDP socket serves the receive queue")                       \
+    X(NO_HEADROOM,  DROP,    "the driver left no room for the record before the frame")         \
+    X(TOO_LONG,     DROP,    "longer than what the engine takes from a port with tcx")          \
+    X(SEGMENTS,     DROP,    "XDP got segments whose making the sender left to offload")        \
+    X(UNKNOWN_PORT, PASS,    "the device is not a port of this datapath")
+
+enum dp_reason {
+#define X(NAME, KIND, TEXT) DP_REASON_##NAME,
+    DP_REASONS(X)
+#undef X
+    DP_N_REASONS
+};
+
+#endif /* dp/reason.h */
