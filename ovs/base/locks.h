@@ -7,7 +7,6 @@
  *   dp->port_mutex                  the main thread: ports, settings
  *   thread->mutex                   an engine thread, while it handles a burst;
  *                                   the main thread, to take or give queues
- *   dp->senders.mutex               opening a socket to send from
  *   dp->upcall.rwlock               for reading around each upcall; for writing
  *                                   while ofproto has upcalls disabled
  *   dump->mutex                     the position of a dump of flows
@@ -15,6 +14,7 @@
  *   dp->flow_mutex                  writers of flows
  *   port->tx_rwlock                 senders for reading; for writing to open and
  *                                   close a port
+ *   sender->mutex                   packets that wait for a socket
  *   dp->engine.mutex                the list of threads, for an instant
  *   meters, bonds, netdevs          each in its own files, taken last
  *
@@ -42,10 +42,8 @@ extern struct dpif_xdp_lock dpif_xdp_port_mutex
     OVS_ACQ_AFTER(dpif_xdp_registry_mutex);
 extern struct dpif_xdp_lock dpif_xdp_thread_mutex
     OVS_ACQ_AFTER(dpif_xdp_port_mutex);
-extern struct dpif_xdp_lock dpif_xdp_sender_mutex
-    OVS_ACQ_AFTER(dpif_xdp_thread_mutex);
 extern struct dpif_xdp_lock dpif_xdp_upcall_rwlock
-    OVS_ACQ_AFTER(dpif_xdp_sender_mutex);
+    OVS_ACQ_AFTER(dpif_xdp_thread_mutex);
 extern struct dpif_xdp_lock dpif_xdp_dump_mutex
     OVS_ACQ_AFTER(dpif_xdp_upcall_rwlock);
 extern struct dpif_xdp_lock dpif_xdp_settle_mutex
@@ -54,7 +52,9 @@ extern struct dpif_xdp_lock dpif_xdp_flow_mutex
     OVS_ACQ_AFTER(dpif_xdp_settle_mutex);
 extern struct dpif_xdp_lock dpif_xdp_tx_rwlock
     OVS_ACQ_AFTER(dpif_xdp_flow_mutex);
-extern struct dpif_xdp_lock dpif_xdp_engine_mutex
+extern struct dpif_xdp_lock dpif_xdp_waiting_mutex
     OVS_ACQ_AFTER(dpif_xdp_tx_rwlock);
+extern struct dpif_xdp_lock dpif_xdp_engine_mutex
+    OVS_ACQ_AFTER(dpif_xdp_waiting_mutex);
 
 #endif /* ovs/base/locks.h */

@@ -63,6 +63,9 @@ struct sset;
     X(RECIRC_DEPTH,     "recirculation too deep")                           \
     X(NO_FRAME,         "no free UMEM frame to send from")                  \
     X(TOO_LONG,         "packet longer than a UMEM frame")                  \
+    X(NO_SOCKET,        "too many packets wait for a socket to send from")  \
+    X(SEND_ERROR,       "the device refused the packet")                    \
+    X(TUNNEL_UNUSED,    "tunnel header pushed, but no output follows")      \
     X(PORT_CLOSED,      "the port's device is gone")
 
 enum dpif_xdp_drop {
@@ -124,7 +127,6 @@ struct dpif_xdp_dp_upcall {
 struct dpif_xdp_dp_senders {
     int stack_fd;                       /* -1: there are no such ports.  Set
                                          * once. */
-    struct ovs_mutex mutex;             /* dpif_xdp_sender_mutex. */
     atomic_count n;                     /* AF_XDP sockets of such ports. */
     struct seq *seq;                    /* Changes when a sender is 'wanted'. */
     uint64_t last_seq OVS_GUARDED_BY(dpif_xdp_port_mutex);

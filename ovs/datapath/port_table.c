@@ -20,7 +20,8 @@ dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp, odp_port_t port_no)
 {
     struct dpif_xdp_port *port;
 
-    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port_no(port_no), &dp->port_table.by_number) {
+    CMAP_FOR_EACH_WITH_HASH (port, node, hash_port_no(port_no),
+                             &dp->port_table.by_number) {
         if (port->port_no == port_no) {
             return port;
         }
@@ -44,14 +45,16 @@ dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
 void
 dpif_xdp_port_table_insert(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    cmap_insert(&dp->port_table.by_number, &port->node, hash_port_no(port->port_no));
+    cmap_insert(&dp->port_table.by_number, &port->node,
+                hash_port_no(port->port_no));
     seq_change(dp->port_table.seq);
 }
 
 void
 dpif_xdp_port_table_remove(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    cmap_remove(&dp->port_table.by_number, &port->node, hash_port_no(port->port_no));
+    cmap_remove(&dp->port_table.by_number, &port->node,
+                hash_port_no(port->port_no));
     seq_change(dp->port_table.seq);
 }
 

@@ -10,6 +10,7 @@
 
 #include "cmap.h"
 #include "core/kernel/device.h"
+#include "dp-packet.h"
 #include "openvswitch/types.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
@@ -32,6 +33,12 @@ struct dpif_xdp_sender {
     struct oxdp_sock *sock;             /* NULL: dp->senders.stack_fd. */
     long long int refused_until;        /* Monotonic ms: no 'sock' before. */
 
+    /* Packets that only an AF_XDP socket can send, and those behind them, wait
+     * until the main thread has opened one. */
+    struct ovs_mutex mutex;             /* dpif_xdp_waiting_mutex. */
+    struct dp_packet_batch waiting OVS_GUARDED_BY(dpif_xdp_waiting_mutex);
+    atomic_bool any_waiting;
+
     /* Of dp->senders.stack_fd, and of sockets that were closed. */
     atomic_uint64_t n_sent;
     atomic_uint64_t n_dropped;
@@ -41,9 +48,10 @@ struct dpif_xdp_sender {
     atomic_uint32_t n_since;            /* Packets without 'sock' since. */
     atomic_bool wanted;                 /* dpif_xdp_sender_run() has work. */
 
-    /* Guarded by dp->port_mutex. */
-    long long int next_look;            /* Monotonic ms. */
-    uint64_t n_at_look;                 /* Packets that it had sent then. */
+    long long int next_look             /* Monotonic ms. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint64_t n_at_look                  /* Packets that it had sent then. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
 };
 
 /* One source of packets: an AF_XDP socket or a netdev receive queue. */
@@ -67,31 +75,46 @@ struct dpif_xdp_port {
     struct netdev_saved_flags *sf;      /* Promiscuous mode. */
     bool can_send;
 
-    /* Guarded by dp->port_mutex. */
-    uint64_t change_seq;                /* Of 'netdev', as last seen. */
-    uint64_t config_seq;                /* Of its options, as last seen. */
-    uint64_t obj_seq;                   /* Of its xdp-obj, as last seen. */
-    char *obj;                          /* File of its program; NULL: ours. */
-    long long int retry;                /* When to try again, ms; LLONG_MAX:
+    uint64_t change_seq                 /* Of 'netdev', as last seen. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint64_t config_seq                 /* Of its options, as last seen. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint64_t obj_seq                    /* Of its xdp-obj, as last seen. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    char *obj                           /* File of its program; NULL: ours. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    long long int retry                 /* When to try again, ms; LLONG_MAX:
                                          * it did not fail. */
-    struct oxdp_device device;          /* Linux device, if 'is_device'. */
-    struct oxdp_offload_undo *offloads;
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct oxdp_device device;          /* Linux device, if 'is_device': written
+                                         * while the port is not open. */
+    struct oxdp_offload_undo *offloads OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool is_device;                     /* Uses AF_XDP. */
-    bool native;                        /* Can be a target of XDP. */
-    bool redirects;                     /* XDP can send to it. */
-    bool prepared;                      /* At tcx: XDP might. */
-    const char *no_shortcut;            /* At tcx: why packets must be sent
+    bool native                         /* Can be a target of XDP. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool redirects                      /* XDP can send to it. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool prepared                       /* At tcx: XDP might. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    const char *no_shortcut             /* At tcx: why packets must be sent
                                          * through the device; NULL: they may
                                          * skip it (core/kernel/shortcut.h). */
-    bool tcx_egress;                    /* oxdp_tcx_has_egress(), as last
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool tcx_egress                     /* oxdp_tcx_has_egress(), as last
                                          * seen. */
-    long long int next_look;            /* For programs of others, ms. */
-    long long int next_guest_look;      /* At what a guest sends, ms. */
-    uint64_t n_segments;                /* DP_COUNTER_SEGMENTS, as last
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    long long int next_look             /* For programs of others, ms. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    long long int next_guest_look       /* At what a guest sends, ms. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint64_t n_segments                 /* DP_COUNTER_SEGMENTS, as last
                                          * seen. */
-    bool sends_segments;                /* A guest whose offloads do not show
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool sends_segments                 /* A guest whose offloads do not show
                                          * uses some. */
-    int warned_ifindex;                 /* Whose filters were warned of. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    int warned_ifindex                  /* Whose filters were warned of. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
                                          * programs take its packets.  Read
                                          * without the mutex. */

@@ -84,14 +84,17 @@ uint32_t dpif_xdp_threads_cache_size(const struct dpif_xdp_dp *dp)
 void dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* Gives each queue of 'port' to the thread with the least to do. */
-void dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
-                               struct dpif_xdp_port *port)
+/* Gives each queue of 'port' to the thread with the least to do.  Returns 0, or
+ * a positive errno with a sentence in '*errorp', which the caller frees: then
+ * none is given. */
+int dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
+                              struct dpif_xdp_port *port, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Takes the queues of 'port' from their threads: none is in use when this
  * returns. */
-void dpif_xdp_threads_remove_port(struct dpif_xdp_port *port);
+void dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Handles what waits on 'port', whose queues no engine thread polls. */
 void dpif_xdp_poll_port(struct dpif_xdp_dp *, struct dpif_xdp_port *port);
@@ -99,7 +102,8 @@ void dpif_xdp_poll_port(struct dpif_xdp_dp *, struct dpif_xdp_port *port);
 /* Adds the lookup statistics of 'dp' to '*sum'.  Any thread. */
 void dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,
                                 struct dpif_xdp_cls_stats *sum);
-void dpif_xdp_threads_report(const struct dpif_xdp_dp *, struct json *report);
+void dpif_xdp_threads_report(const struct dpif_xdp_dp *, struct json *report)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 void dpif_xdp_senders_init(struct dpif_xdp_dp *);
 void dpif_xdp_senders_destroy(struct dpif_xdp_dp *);
@@ -115,6 +119,10 @@ void dpif_xdp_senders_wait(const struct dpif_xdp_dp *dp)
 bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
                                uint64_t *n_dropped);
 
+/* Prepare and free what 'port->sender' is, of a new port. */
+void dpif_xdp_sender_init(struct dpif_xdp_sender *);
+void dpif_xdp_sender_destroy(struct dpif_xdp_sender *);
+
 /* What every port at tcx needs to be sent to, and an end of it.  Opening
  * returns 0, or a positive errno with a sentence. */
 int dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
@@ -128,13 +136,12 @@ bool dpif_xdp_sender_is_alive(struct dpif_xdp_port *port);
 /* Gives 'port' an AF_XDP socket if it became busy, and takes it away again. */
 void dpif_xdp_sender_run(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-void dpif_xdp_sender_wait(const struct dpif_xdp_port *);
+void dpif_xdp_sender_wait(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* From the first to the second 'port' has no AF_XDP socket of that kind, and
- * gets none. */
+/* Closes the AF_XDP socket of that kind that 'port' may have: it gets the next
+ * one in dpif_xdp_sender_run(). */
 void dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-    OVS_REQUIRES(dpif_xdp_port_mutex) OVS_ACQUIRES(dpif_xdp_sender_mutex);
-void dpif_xdp_sender_may_start(struct dpif_xdp_dp *dp)
-    OVS_RELEASES(dpif_xdp_sender_mutex);
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 #endif /* ovs/engine/engine.h */

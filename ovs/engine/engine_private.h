@@ -38,16 +38,15 @@ bool dpif_xdp_output(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
                      bool should_steal, odp_port_t port_no);
 
 /* send.c: sends 'batch' to 'port', which is open and at tcx, and consumes it.
- * Returns false if only an AF_XDP socket will take what is left in it: then
- * dpif_xdp_sender_open_sock() is to be called before the next try. */
-bool dpif_xdp_sender_send(struct dpif_xdp_ctx *, struct dpif_xdp_port *port,
+ * What only an AF_XDP socket can send waits until the main thread has opened
+ * one. */
+void dpif_xdp_sender_send(struct dpif_xdp_ctx *, struct dpif_xdp_port *port,
                           struct dp_packet_batch *batch, bool more)
     OVS_REQ_RDLOCK(port->tx_rwlock);
-void dpif_xdp_sender_open_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *);
 
 /* packet.c: sends 'batch' through 'sock'.  Consumes it.  If 'more' is to
  * follow, transmission need not start yet. */
-void dpif_xdp_send_sock(struct dpif_xdp_ctx *, struct oxdp_sock *sock,
+void dpif_xdp_send_sock(struct dpif_xdp_dp *, struct oxdp_sock *sock,
                         struct dp_packet_batch *batch, bool more);
 
 #endif /* ovs/engine/engine_private.h */

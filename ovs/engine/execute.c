@@ -198,6 +198,7 @@ execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
 
     if (should_steal) {
         /* Nobody would see the result. */
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_UNUSED, n);
         dp_packet_delete_batch(batch, true);
         return;
     }

@@ -10,8 +10,6 @@
 
 static void send_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
                        struct dp_packet_batch *, bool more);
-static bool try_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
-                      struct dp_packet_batch *, bool more);
 static struct dpif_xdp_out *find_out(struct dpif_xdp_ctx *,
                                      struct dpif_xdp_port *, size_t n);
 
@@ -92,35 +90,22 @@ static void
 send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
            struct dp_packet_batch *batch, bool more)
 {
-    while (OVS_UNLIKELY(!try_batch(ctx, port, batch, more))) {
-        dpif_xdp_sender_open_sock(ctx->dp, port);
-    }
-}
-
-/* Returns false if only an AF_XDP socket, which 'port' has not, will take what
- * is left in 'batch'. */
-static bool
-try_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
-          struct dp_packet_batch *batch, bool more)
-{
-    bool done = true;
+    size_t n = dp_packet_batch_size(batch);
 
     ovs_rwlock_rdlock(&port->tx_rwlock);
     if (OVS_UNLIKELY(!port->open)) {
-        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED,
-                             dp_packet_batch_size(batch));
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED, n);
         dp_packet_delete_batch(batch, true);
     } else if (port->is_device && !port->shaped && !ctx->via_stack) {
         if (port->n_rxqs) {
             dpif_xdp_send_sock(
-                ctx, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,
+                ctx->dp, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,
                 more);
         } else {
-            done = dpif_xdp_sender_send(ctx, port, batch, more);
+            dpif_xdp_sender_send(ctx, port, batch, more);
         }
-    } else {
-        netdev_send(port->dev, 0, batch, true);
+    } else if (OVS_UNLIKELY(netdev_send(port->dev, 0, batch, true))) {
+        dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_SEND_ERROR, n);
     }
     ovs_rwlock_unlock(&port->tx_rwlock);
-    return done;
 }

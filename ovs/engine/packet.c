@@ -189,7 +189,7 @@ dpif_xdp_packets_reclaim(struct dpif_xdp_packets *packets)
 }
 
 void
-dpif_xdp_send_sock(struct dpif_xdp_ctx *ctx, struct oxdp_sock *sock,
+dpif_xdp_send_sock(struct dpif_xdp_dp *dp, struct oxdp_sock *sock,
                    struct dp_packet_batch *batch, bool more)
 {
     struct oxdp_desc descs[NETDEV_MAX_BURST];
@@ -199,11 +199,11 @@ dpif_xdp_send_sock(struct dpif_xdp_ctx *ctx, struct oxdp_sock *sock,
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         bool too_long;
 
-        if (OVS_LIKELY(dpif_xdp_packet_to_desc(ctx->dp->packets, packet,
+        if (OVS_LIKELY(dpif_xdp_packet_to_desc(dp->packets, packet,
                                                &descs[n], &too_long))) {
             n++;
         } else {
-            dpif_xdp_count_drops(ctx->dp,
+            dpif_xdp_count_drops(dp,
                                  too_long ? DPIF_XDP_DROP_TOO_LONG
                                  : DPIF_XDP_DROP_NO_FRAME, 1);
             dp_packet_delete(packet);

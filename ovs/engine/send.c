@@ -38,20 +38,42 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_send);
 
 #define REFUSED_MS 60000                /* Between tries to open one. */
 
-static size_t send_by_stack(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
+static void send_by_stack(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                          struct dp_packet_batch *);
+static void send_short_ones(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                             struct dp_packet_batch *);
+static void add_to_waiting(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                           struct dp_packet_batch *);
+static void have_main_thread_look(struct dpif_xdp_dp *,
+                                  struct dpif_xdp_port *);
 static void look_at_load(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
                          size_t n);
 static bool may_open_sock(const struct dpif_xdp_ctx *,
                           const struct dpif_xdp_port *);
-static void close_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *);
+static void close_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+static void
+waiting_lock(struct dpif_xdp_sender *sender)
+    OVS_ACQUIRES(dpif_xdp_waiting_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&sender->mutex);
+}
+
+static void
+waiting_unlock(struct dpif_xdp_sender *sender)
+    OVS_RELEASES(dpif_xdp_waiting_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&sender->mutex);
+}
 
 void
 dpif_xdp_senders_init(struct dpif_xdp_dp *dp)
 {
     dp->senders.stack_fd = -1;
     dp->senders.seq = seq_create();
-    ovs_mutex_init(&dp->senders.mutex);
     atomic_count_init(&dp->senders.n, 0);
 }
 
@@ -62,7 +84,6 @@ dpif_xdp_senders_destroy(struct dpif_xdp_dp *dp)
         close(dp->senders.stack_fd);
     }
     seq_destroy(dp->senders.seq);
-    ovs_mutex_destroy(&dp->senders.mutex);
 }
 
 void
@@ -75,6 +96,22 @@ void
 dpif_xdp_senders_wait(const struct dpif_xdp_dp *dp)
 {
     seq_wait(dp->senders.seq, dp->senders.last_seq);
+}
+
+void
+dpif_xdp_sender_init(struct dpif_xdp_sender *sender)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_init(&sender->mutex);
+    dp_packet_batch_init(&sender->waiting);
+    atomic_init(&sender->any_waiting, false);
+    sender->next_look = LLONG_MAX;
+}
+
+void
+dpif_xdp_sender_destroy(struct dpif_xdp_sender *sender)
+{
+    ovs_mutex_destroy(&sender->mutex);
 }
 
 int
@@ -95,41 +132,84 @@ dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
     return 0;
 }
 
-bool
+void
 dpif_xdp_sender_send(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
                      struct dp_packet_batch *batch, bool more)
 {
-    size_t n = dp_packet_batch_size(batch);
+    struct dpif_xdp_sender *sender = &port->sender;
+    bool any_waiting;
 
-    if (port->sender.sock) {
-        dpif_xdp_send_sock(ctx, port->sender.sock, batch, more);
-        return true;
+    if (sender->sock) {
+        dpif_xdp_send_sock(ctx->dp, sender->sock, batch, more);
+        return;
     }
 
-    look_at_load(ctx, port, n);
-    for (size_t done = 0; done < n; ) {
-        done += send_by_stack(ctx, port, batch);
-        if (done < n) {
-            uint64_t orig;
+    look_at_load(ctx, port, dp_packet_batch_size(batch));
+    atomic_read_relaxed(&sender->any_waiting, &any_waiting);
+    if (OVS_UNLIKELY(any_waiting)) {
+        add_to_waiting(ctx->dp, port, batch);
+    } else if (may_open_sock(ctx, port)) {
+        send_by_stack(ctx->dp, port, batch);
+        if (!dp_packet_batch_is_empty(batch)) {
+            add_to_waiting(ctx->dp, port, batch);
+        }
+    } else {
+        send_short_ones(ctx->dp, port, batch);
+    }
+}
 
-            if (may_open_sock(ctx, port)) {
-                return false;
-            }
-            dp_packet_delete(batch->packets[0]);
-            batch->count--;
-            memmove(batch->packets, batch->packets + 1,
-                    batch->count * sizeof *batch->packets);
-            atomic_add_relaxed(&port->sender.n_dropped, 1, &orig);
-            done++;
+/* Sends those packets of 'batch' that are not too long for a packet socket, and
+ * drops the others.  Consumes 'batch'. */
+static void
+send_short_ones(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                struct dp_packet_batch *batch)
+{
+    uint64_t orig;
+
+    for (;;) {
+        send_by_stack(dp, port, batch);
+        if (dp_packet_batch_is_empty(batch)) {
+            return;
+        }
+        dp_packet_delete(batch->packets[0]);
+        batch->count--;
+        memmove(batch->packets, batch->packets + 1,
+                batch->count * sizeof *batch->packets);
+        atomic_add_relaxed(&port->sender.n_dropped, 1, &orig);
+    }
+}
+
+/* Adds 'batch' to what waits until the main thread has opened a socket for
+ * 'port', as far as there is room.  Consumes 'batch'. */
+static void
+add_to_waiting(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+               struct dp_packet_batch *batch)
+{
+    struct dpif_xdp_sender *sender = &port->sender;
+    struct dp_packet *packet;
+    size_t n_dropped = 0;
+
+    waiting_lock(sender);
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        if (dp_packet_batch_is_full(&sender->waiting)) {
+            dp_packet_delete(packet);
+            n_dropped++;
+        } else {
+            dp_packet_batch_add(&sender->waiting, packet);
         }
     }
-    return true;
+    atomic_store(&sender->any_waiting, true);
+    waiting_unlock(sender);
+    if (n_dropped) {
+        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_NO_SOCKET, n_dropped);
+    }
+    have_main_thread_look(dp, port);
 }
 
 /* Sends 'batch' up to the first packet that is too long, which is the first of
- * those that are left in it then.  Returns how many are not. */
-static size_t
-send_by_stack(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
+ * those that are left in it then. */
+static void
+send_by_stack(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
               struct dp_packet_batch *batch)
 {
     size_t n = dp_packet_batch_size(batch);
@@ -142,7 +222,7 @@ send_by_stack(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
         frames[i].iov_base = dp_packet_data(packet);
         frames[i].iov_len = dp_packet_size(packet);
     }
-    n_done = oxdp_stack_send(ctx->dp->senders.stack_fd, port->device.ifindex, frames,
+    n_done = oxdp_stack_send(dp->senders.stack_fd, port->device.ifindex, frames,
                              n, &n_sent);
     atomic_add_relaxed(&port->sender.n_sent, n_sent, &orig);
     atomic_add_relaxed(&port->sender.n_dropped, n_done - n_sent, &orig);
@@ -153,7 +233,6 @@ send_by_stack(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
     batch->count = n - n_done;
     memmove(batch->packets, batch->packets + n_done,
             batch->count * sizeof *batch->packets);
-    return n_done;
 }
 
 static bool
@@ -196,43 +275,71 @@ look_at_load(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
     }
 }
 
-/* Gives 'port' an AF_XDP socket, or notes that it gets none now.  Any thread;
- * not with 'port->tx_rwlock', so that others can send meanwhile. */
-void
-dpif_xdp_sender_open_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+/* Sends what waits at 'port', or drops it if the port is not open. */
+static void
+send_waiting(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQ_WRLOCK(port->tx_rwlock)
 {
     struct dpif_xdp_sender *sender = &port->sender;
-    struct oxdp_sock *sock = NULL;
-    int ifindex, error;
+    struct oxdp_sock *sock = port->n_rxqs ? port->rxqs[0].sock : sender->sock;
+    struct dp_packet_batch batch;
 
-    ovs_mutex_lock(&dp->senders.mutex);
-    ovs_rwlock_rdlock(&port->tx_rwlock);
-    ifindex = (port->open && !port->n_rxqs && !sender->sock
-               ? port->device.ifindex : 0);
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    waiting_lock(sender);
+    batch = sender->waiting;
+    dp_packet_batch_init(&sender->waiting);
+    atomic_store(&sender->any_waiting, false);
+    waiting_unlock(sender);
 
-    if (ifindex) {
-        error = (atomic_count_get(&dp->senders.n) >= DPIF_XDP_MAX_SENDERS
-                 ? ENOBUFS
-                 : -oxdp_sock_open(dpif_xdp_packets_umem(dp->packets),
-                                   ifindex, 0, false, 0, &sock));
-
-        ovs_rwlock_wrlock(&port->tx_rwlock);
-        if (error) {
-            VLOG_DBG("%s: no AF_XDP socket to send from (%s)",
-                     netdev_get_name(port->dev), ovs_strerror(error));
-            sender->refused_until = time_msec() + REFUSED_MS;
-        } else if (port->open && !port->n_rxqs
-                   && port->device.ifindex == ifindex) {
-            sender->sock = sock;
-            sock = NULL;
-            atomic_count_inc(&dp->senders.n);
-            have_main_thread_look(dp, port);
-        }
-        ovs_rwlock_unlock(&port->tx_rwlock);
-        oxdp_sock_close_later(sock);
+    if (dp_packet_batch_is_empty(&batch)) {
+        return;
     }
-    ovs_mutex_unlock(&dp->senders.mutex);
+    if (!port->open) {
+        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_PORT_CLOSED,
+                             dp_packet_batch_size(&batch));
+        dp_packet_delete_batch(&batch, true);
+    } else if (sock) {
+        dpif_xdp_send_sock(dp, sock, &batch, false);
+    } else {
+        send_short_ones(dp, port, &batch);
+    }
+}
+
+/* Opens an AF_XDP socket for 'port', which has none, if there may be one more.
+ * Opening takes milliseconds, or seconds if the kernel still closes another on
+ * the same queue: so the main thread does it, and not with 'tx_rwlock'. */
+static int
+open_sock(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+          struct oxdp_sock **sock)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    return (atomic_count_get(&dp->senders.n) >= DPIF_XDP_MAX_SENDERS
+            ? ENOBUFS
+            : -oxdp_sock_open(dpif_xdp_packets_umem(dp->packets),
+                              port->device.ifindex, 0, false, 0, sock));
+}
+
+/* Gives 'port' an AF_XDP socket, or notes that it gets none now; then sends what
+ * waits for it. */
+static void
+give_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    struct dpif_xdp_sender *sender = &port->sender;
+    bool needed = port->open && !port->n_rxqs && !sender->sock;
+    struct oxdp_sock *sock = NULL;
+    int error = needed ? open_sock(dp, port, &sock) : 0;
+
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    if (error) {
+        VLOG_DBG("%s: no AF_XDP socket to send from (%s)",
+                 netdev_get_name(port->dev), ovs_strerror(error));
+        sender->refused_until = time_msec() + REFUSED_MS;
+    } else if (needed) {
+        sender->sock = sock;
+        atomic_count_inc(&dp->senders.n);
+    }
+    send_waiting(dp, port);
+    ovs_rwlock_unlock(&port->tx_rwlock);
 }
 
 void
@@ -243,8 +350,8 @@ dpif_xdp_sender_run(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
     atomic_read_relaxed(&sender->wanted, &wanted);
     if (wanted) {
-        dpif_xdp_sender_open_sock(dp, port);
         atomic_store(&sender->wanted, false);
+        give_sock(dp, port);
     }
     if (time_msec() >= sender->next_look || wanted) {
         uint64_t n_before = sender->n_at_look;
@@ -296,14 +403,7 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 void
 dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    ovs_mutex_lock(&dp->senders.mutex);
     close_sock(dp, port);
-}
-
-void
-dpif_xdp_sender_may_start(struct dpif_xdp_dp *dp)
-{
-    ovs_mutex_unlock(&dp->senders.mutex);
 }
 
 /* At the end of 'port', which is not open any more. */
@@ -314,6 +414,7 @@ dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     atomic_store(&port->sender.wanted, false);
     ovs_rwlock_wrlock(&port->tx_rwlock);
     port->sender.refused_until = 0;
+    send_waiting(dp, port);
     ovs_rwlock_unlock(&port->tx_rwlock);
 }
 

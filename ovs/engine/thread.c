@@ -9,20 +9,17 @@
  * says "shorter", so that a quiet switch costs nothing. */
 #include <config.h>
 
-#include "ovs/engine/engine_private.h"
+#include "ovs/engine/thread.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "core/checksum.h"
 #include "coverage.h"
 #include "dp/record.h"
 #include "netdev-linux-private.h"
-#include "ovs/base/report.h"
-#include "openvswitch/vlog.h"
 #include "ovs-numa.h"
 #include "socket-util.h"
 #include "timeval.h"
@@ -32,14 +29,8 @@
 #include "ovs/fastpath/fastpath.h"
 #include "netdev.h"
 
-VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
-
-#define MAX_THREADS 64
-#define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
-#define MAX_AUTO_THREADS 8          /* Without pmd-cpu-mask. */
 #define MAX_EVENTS 64
 #define MAX_SPIN_US 100             /* Longest polling without a packet. */
-#define MIN_SPIN_US 5
 #define STARVED_RETRY_MS 1          /* Waiting for frames to come back. */
 #define MAX_BURSTS 4                /* That are sent together. */
 #define HOUSEKEEPING_ROUNDS 64      /* Rounds between quiescing. */
@@ -47,39 +38,14 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
                                      * work again. */
 #define PREFETCH_AHEAD 6            /* Packets. */
 
-struct dpif_xdp_thread {
-    struct dpif_xdp_dp *dp;
-    int core_id;                        /* CPU, or -1: the kernel decides. */
-    pthread_t pthread;
-    int epoll_fd;
-    int wake_fd;                        /* eventfd in 'epoll_fd'. */
-    size_t n_rxqs, load;                /* Guarded by dp->port_mutex. */
-
-    /* Held by the thread except while it sleeps or pauses. */
-    struct ovs_mutex mutex;
-    pthread_cond_t resumed;
-    atomic_bool pause;                  /* Somebody waits for 'mutex'. */
-    unsigned int generation;            /* Counts pauses. */
-    bool exit;
-    struct dpif_xdp_rxq **active;       /* Queues that are polled. */
-    size_t n_active, allocated_active;
-
-    /* Used by the thread; statistics read by others. */
-    struct dpif_xdp_cache *cache;
-    struct dpif_xdp_cls_stats cls_stats;
-    bool expect_simple;                 /* See struct dpif_xdp_ctx. */
-    long long int spin_us;
-    bool counted;                       /* It may have coverage counts that
-                                         * were not published. */
-    atomic_uint64_t n_sleeps;
-};
-
-static void *thread_main(void *);
-static void activate(struct dpif_xdp_thread *, struct dpif_xdp_rxq *);
-static bool poll_active(struct dpif_xdp_thread *);
-static bool poll_rxq(struct dpif_xdp_thread *, struct dpif_xdp_rxq *);
-static void forget_quiet(struct dpif_xdp_thread *);
-static void wait_for_packets(struct dpif_xdp_thread *, int timeout_ms);
+static bool poll_active(struct dpif_xdp_thread *thread)
+    OVS_REQUIRES(dpif_xdp_thread_mutex);
+static bool poll_rxq(struct dpif_xdp_thread *thread, struct dpif_xdp_rxq *)
+    OVS_REQUIRES(dpif_xdp_thread_mutex);
+static void forget_quiet(struct dpif_xdp_thread *thread)
+    OVS_REQUIRES(dpif_xdp_thread_mutex);
+static void wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
+    OVS_REQUIRES(dpif_xdp_thread_mutex);
 static int rxq_receive(struct dpif_xdp_dp *, struct dpif_xdp_rxq *,
                        struct dp_packet_batch *, struct dpif_xdp_flow *[]);
 static void complete_transmissions(struct dpif_xdp_dp *);
@@ -106,8 +72,32 @@ dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
     ctx->n_out = 0;
 }
 
-static void *
-thread_main(void *thread_)
+static void
+thread_lock(struct dpif_xdp_thread *thread)
+    OVS_ACQUIRES(dpif_xdp_thread_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&thread->mutex);
+}
+
+static void
+thread_unlock(struct dpif_xdp_thread *thread)
+    OVS_RELEASES(dpif_xdp_thread_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&thread->mutex);
+}
+
+static void
+wait_until_resumed(struct dpif_xdp_thread *thread)
+    OVS_REQUIRES(dpif_xdp_thread_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_cond_wait(&thread->resumed, &thread->mutex);
+}
+
+void *
+dpif_xdp_thread_main(void *thread_)
 {
     struct dpif_xdp_thread *thread = thread_;
     long long int last_work = 0;
@@ -118,13 +108,13 @@ thread_main(void *thread_)
     }
 
     coverage_clear();                   /* Its first call starts the clock. */
-    ovs_mutex_lock(&thread->mutex);
+    thread_lock(thread);
     while (!thread->exit) {
         bool pause;
 
         atomic_read(&thread->pause, &pause);
         if (OVS_UNLIKELY(pause)) {
-            ovs_mutex_cond_wait(&thread->resumed, &thread->mutex);
+            wait_until_resumed(thread);
             continue;
         }
 
@@ -151,7 +141,7 @@ thread_main(void *thread_)
             ovsrcu_quiesce();
         }
     }
-    ovs_mutex_unlock(&thread->mutex);
+    thread_unlock(thread);
     return NULL;
 }
 
@@ -192,8 +182,8 @@ poll_rxq(struct dpif_xdp_thread *thread, struct dpif_xdp_rxq *rxq)
     return true;
 }
 
-static bool
-is_starved(const struct dpif_xdp_rxq *rxq)
+bool
+dpif_xdp_rxq_is_starved(const struct dpif_xdp_rxq *rxq)
 {
     return rxq->sock && oxdp_sock_starved(rxq->sock);
 }
@@ -207,7 +197,7 @@ forget_quiet(struct dpif_xdp_thread *thread)
     size_t n = 0;
 
     for (size_t i = 0; i < thread->n_active; i++) {
-        if (is_starved(thread->active[i])) {
+        if (dpif_xdp_rxq_is_starved(thread->active[i])) {
             thread->active[n++] = thread->active[i];
         }
     }
@@ -218,7 +208,6 @@ forget_quiet(struct dpif_xdp_thread *thread)
  * to wait for ever, 0 to have just a look. */
 static void
 wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
-    OVS_NO_THREAD_SAFETY_ANALYSIS
 {
     struct epoll_event events[MAX_EVENTS];
     unsigned int generation = thread->generation;
@@ -229,7 +218,7 @@ wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
         uint64_t orig;
 
         atomic_add_relaxed(&thread->n_sleeps, 1, &orig);
-        ovs_mutex_unlock(&thread->mutex);
+        thread_unlock(thread);
         ovsrcu_quiesce_start();
         start = time_usec();
         n = epoll_wait(thread->epoll_fd, events, MAX_EVENTS, timeout_ms);
@@ -239,11 +228,11 @@ wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
         }
         slept = time_usec() - start;
         ovsrcu_quiesce_end();
-        ovs_mutex_lock(&thread->mutex);
+        thread_lock(thread);
 
         thread->spin_us = (slept < MAX_SPIN_US
                            ? MIN(thread->spin_us * 2, MAX_SPIN_US)
-                           : MAX(thread->spin_us / 2, MIN_SPIN_US));
+                           : MAX(thread->spin_us / 2, DPIF_XDP_MIN_SPIN_US));
     } else {
         n = epoll_wait(thread->epoll_fd, events, MAX_EVENTS, 0);
     }
@@ -255,7 +244,7 @@ wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
     }
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr) {
-            activate(thread, events[i].data.ptr);
+            dpif_xdp_thread_activate(thread, events[i].data.ptr);
         } else {
             uint64_t count;
 
@@ -264,8 +253,9 @@ wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
     }
 }
 
-static void
-activate(struct dpif_xdp_thread *thread, struct dpif_xdp_rxq *rxq)
+void
+dpif_xdp_thread_activate(struct dpif_xdp_thread *thread,
+                         struct dpif_xdp_rxq *rxq)
 {
     for (size_t i = 0; i < thread->n_active; i++) {
         if (thread->active[i] == rxq) {
@@ -374,311 +364,5 @@ complete_transmissions(struct dpif_xdp_dp *dp)
             oxdp_sock_complete(port->sender.sock);
         }
         ovs_rwlock_unlock(&port->tx_rwlock);
-    }
-}
-
-/* Stops 'thread' between two bursts until thread_resume(). */
-static void
-thread_pause(struct dpif_xdp_thread *thread)
-    OVS_ACQUIRES(thread->mutex)
-{
-    uint64_t one = 1;
-
-    atomic_store(&thread->pause, true);
-    ignore(write(thread->wake_fd, &one, sizeof one));
-    ovs_mutex_lock(&thread->mutex);
-    thread->generation++;
-}
-
-static void
-thread_resume(struct dpif_xdp_thread *thread)
-    OVS_RELEASES(thread->mutex)
-{
-    atomic_store(&thread->pause, false);
-    xpthread_cond_signal(&thread->resumed);
-    ovs_mutex_unlock(&thread->mutex);
-}
-
-static struct dpif_xdp_thread *
-thread_create(struct dpif_xdp_dp *dp, int core_id)
-{
-    struct dpif_xdp_thread *thread = xzalloc_cacheline(sizeof *thread);
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
-
-    thread->dp = dp;
-    thread->core_id = core_id;
-    thread->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (thread->epoll_fd < 0 || thread->wake_fd < 0
-        || epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, thread->wake_fd,
-                     &event)) {
-        ovs_abort(errno, "cannot create an engine thread");
-    }
-    ovs_mutex_init(&thread->mutex);
-    xpthread_cond_init(&thread->resumed, NULL);
-    atomic_init(&thread->pause, false);
-    thread->spin_us = MIN_SPIN_US;
-    thread->cache = dpif_xdp_cache_create(dp->engine.cache_size);
-    thread->pthread = ovs_thread_create("xdp-engine", thread_main, thread);
-    return thread;
-}
-
-static void
-thread_stop(struct dpif_xdp_thread *thread)
-{
-    thread_pause(thread);
-    thread->exit = true;
-    thread_resume(thread);
-    xpthread_join(thread->pthread, NULL);
-}
-
-static void
-thread_destroy(struct dpif_xdp_thread *thread)
-{
-    dpif_xdp_cache_destroy(thread->cache);
-    ovs_mutex_destroy(&thread->mutex);
-    xpthread_cond_destroy(&thread->resumed);
-    close(thread->wake_fd);
-    close(thread->epoll_fd);
-    free(thread->active);
-    free_cacheline(thread);
-}
-
-static void
-add_thread(struct dpif_xdp_dp *dp, int core_id)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    struct dpif_xdp_thread *thread = thread_create(dp, core_id);
-
-    ovs_mutex_lock(&dp->engine.mutex);
-    dp->engine.threads[dp->engine.n_threads++] = thread;
-    ovs_mutex_unlock(&dp->engine.mutex);
-}
-
-/* Starts the threads that 'dp->engine.cpu_mask' asks for. */
-static void
-threads_start(struct dpif_xdp_dp *dp)
-{
-    struct ovs_numa_dump *cores
-        = dp->engine.cpu_mask ? ovs_numa_dump_cores_with_cmask(dp->engine.cpu_mask) : NULL;
-    size_t n = cores ? MIN(ovs_numa_dump_count(cores), MAX_THREADS) : 0;
-
-    dp->engine.threads = xcalloc(MAX_THREADS, sizeof *dp->engine.threads);
-    if (n) {
-        struct ovs_numa_info_core *core;
-
-        FOR_EACH_CORE_ON_DUMP (core, cores) {
-            if (dp->engine.n_threads < n) {
-                add_thread(dp, core->core_id);
-            }
-        }
-    } else {
-        n = MAX(1, MIN(count_cpu_cores(), MAX_AUTO_THREADS));
-        while (dp->engine.n_threads < n) {
-            add_thread(dp, -1);
-        }
-    }
-    ovs_numa_dump_destroy(cores);
-    VLOG_INFO("%s: %"PRIuSIZE" engine threads%s%s", dp->name, dp->engine.n_threads,
-              dp->engine.cpu_mask ? ", pmd-cpu-mask " : "",
-              dp->engine.cpu_mask ? dp->engine.cpu_mask : "");
-}
-
-void
-dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
-{
-    while (dp->engine.n_threads) {
-        struct dpif_xdp_thread *thread = dp->engine.threads[dp->engine.n_threads - 1];
-
-        thread_stop(thread);
-
-        /* What it counted must not be lost, nor be seen twice. */
-        ovs_mutex_lock(&dp->engine.mutex);
-        dp->engine.n_threads--;
-        dpif_xdp_cls_stats_add(&dp->engine.cls_stats, &thread->cls_stats);
-        ovs_mutex_unlock(&dp->engine.mutex);
-        thread_destroy(thread);
-    }
-    free(dp->engine.threads);
-    dp->engine.threads = NULL;
-}
-
-/* Replaces the threads after a change of configuration. */
-static void
-replace_threads(struct dpif_xdp_dp *dp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    struct dpif_xdp_port *port;
-
-    if (!dp->engine.n_threads) {
-        return;                         /* They start with the first port. */
-    }
-    dpif_xdp_threads_stop(dp);
-    DPIF_XDP_FOR_EACH_PORT (port, dp) {
-        for (size_t i = 0; i < port->n_rxqs; i++) {
-            port->rxqs[i].thread = NULL;
-        }
-        dpif_xdp_threads_add_port(dp, port);
-    }
-    port = dpif_xdp_upcalls_port(dp);
-    if (port) {
-        for (size_t i = 0; i < port->n_rxqs; i++) {
-            port->rxqs[i].thread = NULL;
-        }
-        dpif_xdp_threads_add_port(dp, port);
-    }
-}
-
-void
-dpif_xdp_engine_init(struct dpif_xdp_dp *dp)
-    OVS_NO_THREAD_SAFETY_ANALYSIS
-{
-    ovs_mutex_init(&dp->engine.mutex);
-    dp->engine.cache_size = MAX_CACHE_SIZE;
-}
-
-void
-dpif_xdp_engine_destroy(struct dpif_xdp_dp *dp)
-    OVS_NO_THREAD_SAFETY_ANALYSIS
-{
-    ovs_mutex_destroy(&dp->engine.mutex);
-    free(dp->engine.cpu_mask);
-}
-
-void
-dpif_xdp_threads_set_cpu_mask(struct dpif_xdp_dp *dp, const char *cpu_mask)
-{
-    if (!nullable_string_is_equal(dp->engine.cpu_mask, cpu_mask)) {
-        free(dp->engine.cpu_mask);
-        dp->engine.cpu_mask = nullable_xstrdup(cpu_mask);
-        replace_threads(dp);
-    }
-}
-
-void
-dpif_xdp_threads_set_cache_size(struct dpif_xdp_dp *dp, uint32_t size)
-{
-    if (size != dp->engine.cache_size) {
-        dp->engine.cache_size = size;
-        replace_threads(dp);
-    }
-}
-
-uint32_t
-dpif_xdp_threads_cache_size(const struct dpif_xdp_dp *dp)
-{
-    return dp->engine.cache_size;
-}
-
-/* What a queue is expected to keep a thread busy, compared with others. */
-static size_t
-rxq_load(const struct dpif_xdp_rxq *rxq)
-{
-    return rxq->sock ? 16 : 1;
-}
-
-void
-dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
-        struct epoll_event event = { .events = EPOLLIN, .data.ptr = rxq };
-        struct dpif_xdp_thread *thread;
-
-        if (rxq->fd < 0) {
-            continue;
-        }
-        if (!dp->engine.n_threads) {
-            threads_start(dp);
-        }
-        thread = dp->engine.threads[0];
-        for (size_t j = 1; j < dp->engine.n_threads; j++) {
-            if (dp->engine.threads[j]->load < thread->load) {
-                thread = dp->engine.threads[j];
-            }
-        }
-        rxq->thread = thread;
-        thread->n_rxqs++;
-        thread->load += rxq_load(rxq);
-        if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, rxq->fd, &event)) {
-            VLOG_ERR("%s: cannot wait for packets (%s)",
-                     netdev_get_name(port->dev), ovs_strerror(errno));
-        }
-        if (is_starved(rxq)) {
-            thread_pause(thread);
-            activate(thread, rxq);
-            thread_resume(thread);
-        }
-    }
-}
-
-void
-dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
-{
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
-        struct dpif_xdp_thread *thread = rxq->thread;
-
-        if (!thread) {
-            continue;
-        }
-        thread_pause(thread);
-        epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, rxq->fd, NULL);
-        for (size_t j = 0; j < thread->n_active; j++) {
-            if (thread->active[j] == rxq) {
-                thread->active[j] = thread->active[--thread->n_active];
-                break;
-            }
-        }
-        thread->n_rxqs--;
-        thread->load -= rxq_load(rxq);
-        thread_resume(thread);
-        rxq->thread = NULL;
-    }
-}
-
-void
-dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,
-                           struct dpif_xdp_cls_stats *sum)
-{
-    ovs_mutex_lock(&dp->engine.mutex);
-    dpif_xdp_cls_stats_add(sum, &dp->engine.cls_stats);
-    for (size_t i = 0; i < dp->engine.n_threads; i++) {
-        dpif_xdp_cls_stats_add(sum, &dp->engine.threads[i]->cls_stats);
-    }
-    ovs_mutex_unlock(&dp->engine.mutex);
-}
-
-/* CPU time that 'thread' has used, ms. */
-static uint64_t
-cpu_ms(const struct dpif_xdp_thread *thread)
-{
-    struct timespec used = { 0, 0 };
-    clockid_t clock;
-
-    if (!pthread_getcpuclockid(thread->pthread, &clock)) {
-        clock_gettime(clock, &used);
-    }
-    return timespec_to_msec(&used);
-}
-
-void
-dpif_xdp_threads_report(const struct dpif_xdp_dp *dp, struct json *report)
-{
-    struct json *threads = dpif_xdp_report_array(report, "threads");
-
-    for (size_t i = 0; i < dp->engine.n_threads; i++) {
-        struct json *entry = dpif_xdp_report_element(threads);
-        struct dpif_xdp_thread *thread = dp->engine.threads[i];
-        uint64_t n_sleeps;
-
-        atomic_read_relaxed(&thread->n_sleeps, &n_sleeps);
-        dpif_xdp_report_int(entry, "thread", i);
-        if (thread->core_id >= 0) {
-            dpif_xdp_report_int(entry, "cpu", thread->core_id);
-        }
-        dpif_xdp_report_int(entry, "queues", thread->n_rxqs);
-        dpif_xdp_report_int(entry, "sleeps", n_sleeps);
-        dpif_xdp_report_int(entry, "cpu_ms", cpu_ms(thread));
     }
 }

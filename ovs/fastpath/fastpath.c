@@ -22,10 +22,12 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
 
-static void reclaimed(void *fp, uint32_t index, const struct dp_stats *);
+static void reclaimed(void *fp, uint32_t index, const struct dp_stats *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static bool has_entries(const struct dpif_xdp_flow *);
 static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
-                   const struct dpif_xdp_compiled *);
+                   const struct dpif_xdp_compiled *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 static struct mask_memo *mask_memo(const struct dpif_xdp_flow *);
 
 /* What all flows with one mask share. */
@@ -36,6 +38,7 @@ struct mask_memo {
 
 struct dpif_xdp_fastpath *
 dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
 {
     struct dpif_xdp_fastpath *fp = xzalloc(sizeof *fp);
     int error = -oxdp_ticks_open(&fp->ticks);
@@ -64,6 +67,7 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
 
 void
 dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
 {
     if (fp) {
         ovs_mutex_destroy(&fp->settle_mutex);
@@ -86,6 +90,7 @@ dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
 /* Takes 'flow' out of the numbers of flows by reason. */
 static void
 uncount(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     fp->n_reasons[flow->fp.reason] -= flow->fp.counted;
     fp->n_left_to_tcx -= is_left_to_tcx(flow);
@@ -303,6 +308,22 @@ dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *dp)
     return fp && fp->n_unlinked >= MIN(MAX_UNLINKED, fp->n_indexes / 4 + 1);
 }
 
+static void
+settle_lock(struct dpif_xdp_fastpath *fp)
+    OVS_ACQUIRES(dpif_xdp_settle_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&fp->settle_mutex);
+}
+
+static void
+settle_unlock(struct dpif_xdp_fastpath *fp)
+    OVS_RELEASES(dpif_xdp_settle_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&fp->settle_mutex);
+}
+
 void
 dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
 {
@@ -316,7 +337,7 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
     /* Others may unlink meanwhile, and will wait for us, then settle what is
      * left. */
     dpif_xdp_flow_unlock(dp);
-    ovs_mutex_lock(&fp->settle_mutex);
+    settle_lock(fp);
     dpif_xdp_flow_lock(dp);
     if (oxdp_table_reclaim_begin(fp->table)) {
         dpif_xdp_flow_unlock(dp);
@@ -328,7 +349,7 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
         fp->n_unlinked -= n;
         fp->n_reclaimed += n;
     }
-    ovs_mutex_unlock(&fp->settle_mutex);
+    settle_unlock(fp);
 }
 
 bool
@@ -374,6 +395,7 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
 static bool
 insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
        const struct dpif_xdp_compiled *compiled)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     const struct oxdp_flow entry = {
         .key = &compiled->key,
@@ -448,6 +470,7 @@ forget_entry(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
 /* Entry 'index' is gone, having counted 'final'. */
 static void
 reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct dpif_xdp_fastpath *fp = fp_;
     const struct dp_flow *entry = &oxdp_table_memory(fp->table)->flows[index];

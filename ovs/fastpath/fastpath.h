@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "openvswitch/types.h"
+#include "ovs/base/locks.h"
 
 struct dpif_flow_stats;
 struct dpif_xdp_dp;
@@ -36,25 +37,31 @@ void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
 /* Puts 'flow', whose key is 'key', into the tables, or replaces what is there
  * after its actions changed: packets that come from now on get the new ones. */
 void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *flow,
-                           const struct flow *key);
+                           const struct flow *key)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Puts flows again that wait for a port that programs can send to. */
-void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *);
+void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Gives the flows that output to 'port_no', to which programs cannot send any
  * more, to the engine.  May release dp->flow_mutex for a while. */
-void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no);
+void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Puts the flows of packets from 'port_no' again if that has another hook
  * now. */
-void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no);
+void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* The same if it has another program, which can do something else. */
-void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t);
+void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Takes 'flow' out of the tables: no packet that comes from now on matches it.
  * Its statistics are final after dpif_xdp_fastpath_settle(). */
-void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
+void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Bring closer what dpif_xdp_fastpath_unlink() and what follows it read: first
  * the one for several flows, then, when it has arrived, the other. */
@@ -65,14 +72,17 @@ void dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *,
 
 /* Frees 'flow', which was unlinked, through RCU, as soon as
  * no program holds it. */
-void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *);
+void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Waits until no program holds anything that was unlinked, once for all of
  * it, and releases dp->flow_mutex meanwhile. */
-void dpif_xdp_fastpath_settle(struct dpif_xdp_dp *);
+void dpif_xdp_fastpath_settle(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Whether so much waits for dpif_xdp_fastpath_settle() that it is due. */
-bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *);
+bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Whether a program matches packets to 'flow'; whether it executes it, too.
  * Any thread. */
@@ -93,7 +103,8 @@ void dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *,
 
 /* Forgets what programs counted for 'flow'. */
 void dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *,
-                                  struct dpif_xdp_flow *);
+                                  struct dpif_xdp_flow *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* The flow that a program matched, or NULL if 'record' names none or it is
  * gone.  Any thread, under RCU. */
@@ -102,23 +113,28 @@ struct dpif_xdp_flow *dpif_xdp_fastpath_matched(
 
 /* What is to be done about once a second: masks are sorted by use, clocks
  * compared, Open vSwitch's VLAN limit followed. */
-void dpif_xdp_fastpath_run(struct dpif_xdp_dp *);
+void dpif_xdp_fastpath_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Puts "fast_path" into 'report': how full the tables are, how many flows the
  * programs and the engine run, and why. */
-void dpif_xdp_fastpath_report(const struct dpif_xdp_dp *, struct json *report);
+void dpif_xdp_fastpath_report(const struct dpif_xdp_dp *, struct json *report)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* How many frames programs knew from the one before (dp/predict.h). */
-uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *);
+uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Stores in 'ret_n' how many packets programs have dropped because their flow
  * has a "drop" action, by the 'n_reasons' reasons that it may have (enum
  * xlate_error).  Reads the statistics of all such flows. */
 void dpif_xdp_fastpath_action_drops(const struct dpif_xdp_dp *,
-                                    uint64_t ret_n[], size_t n_reasons);
+                                    uint64_t ret_n[], size_t n_reasons)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Puts "masks" into 'report', in the order in which programs walk them. */
 void dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *,
-                                    struct json *report);
+                                    struct json *report)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 #endif /* ovs/fastpath/fastpath.h */

@@ -44,27 +44,35 @@ struct dpif_xdp_fastpath {
      * moving counts from the tables to the flow. */
     atomic_uint32_t stats_seq;
 
-    struct ovs_mutex settle_mutex;      /* Before flow_mutex. */
-    size_t n_unlinked;
-    uint64_t n_reasons[N_REASONS];      /* Flows now in the datapath, ... */
-    uint64_t n_left_to_tcx;             /* ... of which XDP leaves some. */
+    struct ovs_mutex settle_mutex;      /* dpif_xdp_settle_mutex. */
+    size_t n_unlinked OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t n_reasons[N_REASONS]       /* Flows now in the datapath, ... */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t n_left_to_tcx              /* ... of which XDP leaves some. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
     /* Flows that found the tables full try again when there is room. */
-    uint64_t n_reclaimed;               /* Entries, ever. */
-    uint64_t n_reclaimed_then;          /* When the last round through all
+    uint64_t n_reclaimed                /* Entries, ever. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t n_reclaimed_then           /* When the last round through all
                                          * flows began ... */
-    uint64_t n_reclaimed_tried;         /* ... or the last that ended. */
-    uint32_t round;                     /* Position in all flows. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t n_reclaimed_tried          /* ... or the last that ended. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint32_t round                      /* Position in all flows. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
     /* The same for flows that found no group: oxdp_groups_changes(). */
-    uint64_t groups_then;
-    uint64_t groups_tried;
-    uint32_t groups_round;
+    uint64_t groups_then OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t groups_tried OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint32_t groups_round OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
     /* drops.c */
-    unsigned long *droppers;            /* Bitmap of indexes: entries that
+    unsigned long *droppers             /* Bitmap of indexes: entries that
                                          * drop, with a reason. */
-    uint64_t n_dropped[MAX_DROP_REASONS];   /* By those that are gone. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t n_dropped[MAX_DROP_REASONS]    /* By those that are gone. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 };
 
 /* Entries that may wait until they are reclaimed. */
@@ -105,8 +113,10 @@ enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
 /* drops.c: entry 'index' was put into the tables; it is gone, having counted
  * 'n_packets'. */
 void dpif_xdp_fastpath_drops_added(struct dpif_xdp_fastpath *,
-                                   uint32_t index);
+                                   uint32_t index)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 void dpif_xdp_fastpath_drops_gone(struct dpif_xdp_fastpath *, uint32_t index,
-                                  uint64_t n_packets);
+                                  uint64_t n_packets)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 #endif /* ovs/fastpath/fastpath_private.h */

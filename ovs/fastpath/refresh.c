@@ -20,6 +20,7 @@
 /* Puts 'flow' anew, because what programs can do has changed. */
 static void
 put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct flow key;
 
@@ -91,6 +92,7 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
  * were compiled for another hook. */
 static void
 put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct dpif_xdp_flow *flow;
     uint32_t position = 0;
@@ -125,6 +127,7 @@ dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
  * all of them tried last: in rounds, of which a part is done each time. */
 static void
 retry_full(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct oxdp_table_usage usage;
@@ -156,6 +159,7 @@ retry_full(struct dpif_xdp_dp *dp)
  * them tried last: in rounds, as retry_full(). */
 static void
 retry_groups(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     uint64_t changes = oxdp_groups_changes(fp->progs);

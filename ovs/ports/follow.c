@@ -21,7 +21,8 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 
-static void set_absent(struct dpif_xdp_dp *, struct dpif_xdp_port *);
+static void set_absent(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Whether nothing that 'port' has in the kernel has lost its device. */
 static bool
@@ -52,6 +53,7 @@ is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 static bool
 is_current(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
            int ifindex, uint64_t config_seq)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     return (ifindex == port->device.ifindex && config_seq == port->config_seq
             && is_alive(dp, port));
@@ -61,6 +63,7 @@ is_current(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
  * namespace.  The kernel tells of the new one, which then is opened. */
 static void
 restore(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     char *text = NULL;
     int error = dpif_xdp_internal_restore(port->netdev, &text);
@@ -151,6 +154,7 @@ dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
  * who redirects. */
 static bool
 can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     int hook;
 
@@ -168,6 +172,7 @@ can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 /* Has the engine send what goes to 'port'. */
 static void
 stop_output(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
     port->redirects = false;
@@ -190,6 +195,7 @@ output_changed(struct dpif_xdp_dp *dp)
  * output there, too. */
 static void
 set_absent(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     oxdp_progs_set_absent(dp->progs, odp_to_u32(port->port_no));
     port->redirects = false;

@@ -63,12 +63,11 @@ move_to_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     dpif_xdp_sender_stop(dp, port);
     error = dpif_xdp_port_open_xdp(dp, port, OXDP_MODE_BEST_EFFORT, mode_text,
                                    errorp);
-    dpif_xdp_sender_may_start(dp);
+    error = error ? error : dpif_xdp_threads_add_port(dp, port, errorp);
     if (error) {
         atomic_store(&port->hook, DPIF_XDP_HOOK_TCX);
         return error;
     }
-    dpif_xdp_threads_add_port(dp, port);
     dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_XDP);
     oxdp_tcx_leave(dp->progs, port->device.ifindex);
     if (!dp->ports.n_xdp_ports++) {
@@ -94,6 +93,7 @@ drain(const struct dpif_xdp_port *port)
 
 static void
 close_sockets(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct dpif_xdp_rxq *rxqs = port->rxqs;
     size_t n = port->n_rxqs;

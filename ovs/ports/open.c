@@ -26,6 +26,29 @@ static int open_netdev(struct dpif_xdp_port *);
 static void warn_of_filters(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* Gives the queues of 'port', which has all else, to engine threads. */
+static int
+start_receiving(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    char *text = NULL;
+    int error = dpif_xdp_threads_add_port(dp, port, &text);
+
+    if (!error) {
+        ovs_rwlock_wrlock(&port->tx_rwlock);
+        port->open = true;
+        ovs_rwlock_unlock(&port->tx_rwlock);
+        return 0;
+    }
+    VLOG_ERR("%s: %s", netdev_get_name(port->dev), text);
+    dpif_xdp_port_close(dp, port);
+    if (port->is_device) {
+        dpif_xdp_netdev_set_status(port->dev, "none", "none", NULL, text);
+    }
+    free(text);
+    return error;
+}
+
 int
 dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -33,10 +56,7 @@ dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                  : open_netdev(port));
 
     if (!error) {
-        dpif_xdp_threads_add_port(dp, port);
-        ovs_rwlock_wrlock(&port->tx_rwlock);
-        port->open = true;
-        ovs_rwlock_unlock(&port->tx_rwlock);
+        error = start_receiving(dp, port);
     }
     return error;
 }
@@ -112,6 +132,7 @@ open_netdev(struct dpif_xdp_port *port)
 /* The BPF programs and the packet memory, made for the first device. */
 static int
 prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     if (!dp->packets) {
         int error = dpif_xdp_packets_create(dp->ports.n_frames, &dp->packets);
@@ -155,6 +176,7 @@ prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
 static int
 try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
          enum oxdp_mode mode, uint32_t n_queues, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     int fds[DPIF_XDP_MAX_QUEUES];
     int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, fds,

@@ -104,7 +104,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->is_device = dpif_xdp_netdev_is(dev);
     port->can_send = netdev_n_txq(dev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
-    port->sender.next_look = LLONG_MAX;
+    dpif_xdp_sender_init(&port->sender);
     atomic_init(&port->hook, DPIF_XDP_HOOK_XDP);
 
     error = dpif_xdp_port_open(dp, port);
@@ -353,11 +353,13 @@ choose_port_no(const struct dpif_xdp_dp *dp, const char *devname)
 
 static void
 free_port(struct dpif_xdp_port *port)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it. */
 {
     netdev_restore_flags(port->sf);
     netdev_close(port->dev);
     netdev_close(port->netdev);
     ovs_rwlock_destroy(&port->tx_rwlock);
+    dpif_xdp_sender_destroy(&port->sender);
     free(port->type);
     free(port->obj);
     free(port);

@@ -106,10 +106,12 @@ bool dpif_xdp_port_follow_other_end(struct dpif_xdp_dp *, struct dpif_xdp_port *
  * offloads, as far as that shows.  Whether it has begun to send what shows that
  * it has, to be called often; when to call that again.  What programs and users
  * should know of it, after the hook was chosen or the device has changed. */
-bool dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *);
+bool dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *);
+void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -118,7 +120,8 @@ void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *, struct dpif_xdp_port *)
  * first 'n'. */
 int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                enum oxdp_mode, uint32_t n_queues,
-                               int fds[], char **errorp);
+                               int fds[], char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
 
 /* ovs/ports/tcx.c: opens 'port' with tcx; adds tcx to 'port', open with

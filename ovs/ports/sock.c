@@ -16,7 +16,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_sock);
 
 #define FEW_FRAMES 3                    /* Less than that is worth a word. */
 
-static uint32_t frames_to_lend(const struct dpif_xdp_dp *);
+static uint32_t frames_to_lend(const struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 static char *socket_error(const struct dpif_xdp_port *, enum oxdp_mode,
                           uint32_t queue, int error);
 

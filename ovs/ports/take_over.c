@@ -36,6 +36,7 @@ is_due(struct dpif_xdp_dp *dp)
  * error says why. */
 static void
 open_again(struct dpif_xdp_port *port, int error)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     if (error == ENODEV) {
         VLOG_INFO("%s: the device went while it was taken over from the "

@@ -226,13 +226,15 @@ open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     for (uint32_t q = 0; !error && q < UPCALL_QUEUES; q++) {
         error = -oxdp_tcx_set_upcall_socket(dp->progs, q, fds[q]);
     }
+    if (!error) {
+        port->n_rxqs = UPCALL_QUEUES;
+        error = dpif_xdp_threads_add_port(dp, port, errorp);
+    }
     if (error) {
         free_upcalls(port);
         oxdp_tcx_close(dp->progs);
         return error;
     }
-    port->n_rxqs = UPCALL_QUEUES;
-    dpif_xdp_threads_add_port(dp, port);
     dpif_xdp_set_upcalls_port(dp, port);
     DPIF_XDP_FOR_EACH_PORT (other, dp) {
         if (other->is_device && other->device.ifindex) {

@@ -332,6 +332,7 @@ dpif_xdp_register(void)
 
 static void
 destroy_dp(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_registry_mutex)
 {
     dpif_xdp_registry_remove(dp);
 

@@ -59,6 +59,7 @@ report_rxq(const struct dpif_xdp_rxq *rxq, size_t number, struct json *queues)
 static void
 report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
               struct json *report)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct smap status = SMAP_INITIALIZER(&status);
 
@@ -86,6 +87,7 @@ report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
 static void
 report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
             struct json *ports)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct json *report = dpif_xdp_report_element(ports);
     struct json *queues;
