@@ -185,6 +185,7 @@ change_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
  * than it was. */
 static bool
 refresh_other_end(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     const char *name = netdev_get_name(port->dev);
     bool peer_xdp = oxdp_device_peer_has_xdp(name);
