@@ -236,9 +236,7 @@ dpif_xdp_coverage_count_programs(const struct dpif_xdp_dp *dp)
         count_up(program_drops[i].counter, &then->programs[i],
                  programs[program_drops[i].drop]);
     }
-    dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_action_drops(dp, actions, ARRAY_SIZE(actions));
-    dpif_xdp_flow_unlock(dp);
     for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
         count_up(action_drops[i], &then->actions[i], actions[i]);
     }

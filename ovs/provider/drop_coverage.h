@@ -3,7 +3,7 @@
 #ifndef DPIF_XDP_COVERAGE_H
 #define DPIF_XDP_COVERAGE_H 1
 
-#include "ovs-thread.h"
+#include "ovs/base/locks.h"
 
 struct dpif_xdp_coverage;
 struct dpif_xdp_dp;
@@ -16,6 +16,7 @@ void dpif_xdp_coverage_destroy(struct dpif_xdp_coverage *);
  * reads the statistics of all flows that drop: to be called about once a
  * second, with dpif_xdp_flow_lock().  Main thread only. */
 void dpif_xdp_coverage_count_engine(const struct dpif_xdp_dp *);
-void dpif_xdp_coverage_count_programs(const struct dpif_xdp_dp *);
+void dpif_xdp_coverage_count_programs(const struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 #endif /* ovs/provider/drop_coverage.h */
