@@ -88,6 +88,11 @@ void oxdp_pins_close(struct oxdp_pins *pins)
     free(pins);
 }
 
+const char *oxdp_pins_folder(const struct oxdp_pins *pins)
+{
+    return pins ? pins->path : NULL;
+}
+
 int oxdp_pins_add(struct oxdp_pins *pins, const char *name, int fd)
 {
     char path[PATH_MAX];

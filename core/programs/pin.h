@@ -23,6 +23,9 @@ int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_err
 /* Removes the folder and what is in it, which lives on as long as its file descriptors.  NULL is allowed. */
 void oxdp_pins_close(struct oxdp_pins *pins);
 
+/* The folder; NULL for NULL. */
+const char *oxdp_pins_folder(const struct oxdp_pins *pins);
+
 /* Pins what 'fd' stands for; dots in 'name' become '_'.  0, or a negative errno.  With NULL for 'pins'
  * nothing happens. */
 int oxdp_pins_add(struct oxdp_pins *pins, const char *name, int fd);

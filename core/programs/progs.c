@@ -87,6 +87,11 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     free(progs);
 }
 
+const char *oxdp_progs_pinned(const struct oxdp_progs *progs)
+{
+    return oxdp_pins_folder(progs->pins);
+}
+
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs)
 {
     return progs->unpinned;

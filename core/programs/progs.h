@@ -39,7 +39,9 @@ struct oxdp_progs_config {
 int oxdp_progs_load(const struct oxdp_progs_config *, struct oxdp_progs **ret_progs, char **ret_error);
 void oxdp_progs_unload(struct oxdp_progs *progs);   /* Detaches everything.  NULL is allowed. */
 
-/* Why programs are not pinned although they have a name; else NULL. */
+/* The folder in which programs and links are pinned, so that they go on when this process ends; NULL if they are not.  Why
+ * they are not although they have a name; else NULL.  Both as long as 'progs'. */
+const char *oxdp_progs_pinned(const struct oxdp_progs *progs);
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 
 /* Attaches the XDP program to 'ifindex', whose frames then belong to datapath port 'port_no'.

@@ -193,6 +193,11 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
         dpif_xdp_report_int(memory, "free", oxdp_umem_n_free(umem));
     }
     report_programs(dp, report);
+    if (dp->progs) {
+        dpif_xdp_report_text(report, "pinned", oxdp_progs_pinned(dp->progs));
+        dpif_xdp_report_text(report, "not_pinned",
+                             oxdp_progs_unpinned(dp->progs));
+    }
     dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_report(dp, report);
     dpif_xdp_flow_unlock(dp);
@@ -255,6 +260,21 @@ text_programs(const struct json *report, struct ds *ds)
             text_list(omits, "parts",
                       elements(omits, "parts").n ? "; " : "", ds);
         }
+    }
+}
+
+static void
+text_pinned(const struct json *report, struct ds *ds)
+{
+    const char *pinned = TEXT(report, "pinned");
+    const char *not_pinned = TEXT(report, "not_pinned");
+
+    if (pinned) {
+        ds_put_format(ds, "  when the daemon ends: programs go on, pinned in "
+                      "%s\n", pinned);
+    } else if (not_pinned) {
+        ds_put_format(ds, "  when the daemon ends: programs end, too: %s\n",
+                      not_pinned);
     }
 }
 
@@ -378,6 +398,7 @@ dpif_xdp_show_text(const struct json *report, struct ds *ds)
                       INT(umem, "frame_bytes"), INT(umem, "free"));
     }
     text_programs(report, ds);
+    text_pinned(report, ds);
     text_fast_path(report, ds);
     text_threads(report, ds);
     for (size_t i = 0; i < ports.n; i++) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What "ovs-appctl xdp/..." says is what happened."""
+import pathlib
 import re
 import struct
 
@@ -40,6 +41,8 @@ def test_show(network):
     assert re.search(r"parses: .*IPv6 and its transport headers", text)
     assert re.search(r"executes: .*push VLAN", text)
     assert re.search(r"to-red \(xdp\) xdp-mode=native xdp-hook=xdp queues=\d+ redirect-target=yes", text)
+    folder = re.search(r"^  when the daemon ends: programs go on, pinned in (/sys/fs/bpf/ovs-xdp/\S+)$", text, re.MULTILINE)[1]
+    assert (pathlib.Path(folder) / "xdp").exists()
     assert program[2] in lab.run("bpftool", "net", "show") or f"prog_id {program[2]} " in lab.run("bpftool", "link")
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -147,5 +148,7 @@ def test_taken_folder(network):
         assert not pinned()
         said = [line for line in switch.log() if "programs end with this process" in line]
         assert len(said) == 1 and "in use by another process" in said[0]
+        assert re.search(r"when the daemon ends: programs end, too: \S+ is in use by another process$",
+                         switch.appctl("xdp/show"), re.MULTILINE)
     finally:
         os.close(taken)
