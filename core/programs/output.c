@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices that programs can send to.  Any thread may ask; the control thread alone changes what they hear. */
+/* The devices that programs can send to.  The control thread alone writes 'can_output' and 'absent'; any thread reads them
+ * (core/programs/progs.h says what an answer that is old does). */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -26,8 +27,8 @@ int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifinde
     if (!err) {
         err = oxdp_groups_set_output(progs, port_no, ifindex);
     }
-    progs->can_output[port_no] = ifindex && !err;
-    progs->absent[port_no] = false;
+    __atomic_store_n(&progs->can_output[port_no], ifindex && !err, __ATOMIC_RELAXED);
+    __atomic_store_n(&progs->absent[port_no], false, __ATOMIC_RELAXED);
     return err;
 }
 
@@ -36,19 +37,19 @@ int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no)
     int err = oxdp_progs_set_output(progs, port_no, 0);
 
     if (!err) {
-        progs->absent[port_no] = true;
+        __atomic_store_n(&progs->absent[port_no], true, __ATOMIC_RELAXED);
     }
     return err;
 }
 
 bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no)
 {
-    return port_no < progs->max_ports && progs->absent[port_no];
+    return port_no < progs->max_ports && __atomic_load_n(&progs->absent[port_no], __ATOMIC_RELAXED);
 }
 
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no)
 {
-    return port_no < progs->max_ports && progs->can_output[port_no];
+    return port_no < progs->max_ports && __atomic_load_n(&progs->can_output[port_no], __ATOMIC_RELAXED);
 }
 
 bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no)

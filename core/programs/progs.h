@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The BPF programs of one datapath: load, tell them the ports, attach.
  *
- * Control only, called from one thread at a time.  Programs and maps live as long as the struct; if they
- * have a name, then they are pinned (core/programs/pin.h) and live on, attached, when the process is killed. */
+ * Programs and maps live as long as the struct; if they have a name, then they are pinned (core/programs/pin.h) and live
+ * on, attached, when the process is killed.
+ *
+ * Threads.  Most of this is for control: one thread at a time.  Threads that install flows may call, at any time between
+ * load and unload,
+ *
+ *     oxdp_progs_capability(), oxdp_progs_can_output(), oxdp_progs_is_absent(), oxdp_progs_table(),
+ *     oxdp_progs_require() (these threads one at a time),
+ *     oxdp_tcx_capability(), oxdp_tcx_can_output() of core/programs/tcx.h, and core/programs/group.h.
+ *
+ * They may hear of a change of an output, or of a port's program, late.  So control changes it first, then puts the flows
+ * that it concerns again, under a lock that whoever installs a flow holds from asking to inserting: a flow that was decided
+ * by the old answer is among those, and one that is decided after that hears the new one. */
 #ifndef OXDP_PROG_H
 #define OXDP_PROG_H 1
 
@@ -107,7 +118,8 @@ int oxdp_progs_specialise(struct oxdp_progs *progs);
 struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 
 /* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; 0: no
- * more. Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno. */
+ * more. Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno.  Whether they can, any
+ * thread may ask. */
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
@@ -116,7 +128,7 @@ bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no);
 
 /* Says that whoever sends to port 'port_no' sends to nobody, because its device is gone or has no carrier, until
- * oxdp_progs_set_output() says something else: a group may have it.  Returns as that. */
+ * oxdp_progs_set_output() says something else: a group may have it.  Returns as that.  Whether it was said, any thread may ask. */
 int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no);
 bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no);
 

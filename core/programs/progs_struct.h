@@ -40,7 +40,7 @@ struct oxdp_progs {
     struct oxdp_groups *groups;         /* core/programs/group.c. */
     uint32_t max_sockets;
     bool *socket_used;                  /* 'max_sockets'. */
-    bool *can_output;                   /* 'max_ports'. */
+    bool *can_output;                   /* 'max_ports'.  Atomic: any thread reads it. */
     bool *absent;                       /* The same. */
 
     /* Counters. */

@@ -46,7 +46,7 @@
 struct oxdp_tcx {
     struct tcx_bpf *skel;
     struct dp_capability capability;
-    struct bpf_skb_output *outputs;     /* 'max_ports': as in the map. */
+    struct bpf_skb_output *outputs;     /* 'max_ports': as in the map.  Other threads read 'ifindex' alone. */
     struct oxdp_ticks *ticks;           /* NULL: no shortcuts. */
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
     bool has_pair;
@@ -65,6 +65,7 @@ static const char *const unfinished[] = {
     "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
 };
 
+static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx);
 static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
 static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
@@ -88,36 +89,47 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
         return oxdp_fail(-ENOMEM, ret_error, "not enough memory to load the tcx program");
     }
     tcx->upcall_link_fd = -1;
-    progs->tcx = tcx;
     err = make_pair(tcx, name, n_queues, ret_error);
     err = err ? err : load(progs, tcx, ret_error);
     err = err ? err : attach_upcall(progs, tcx, ret_error);
     if (err) {
-        oxdp_tcx_close(progs);
-    } else if (oxdp_ticks_open(&tcx->ticks)) {
+        destroy(progs, tcx);
+        return err;
+    }
+    if (oxdp_ticks_open(&tcx->ticks)) {
         tcx->ticks = NULL;              /* Then nothing is ever permitted. */
     }
-    return err;
+    __atomic_store_n(&progs->tcx, tcx, __ATOMIC_RELEASE);       /* Complete: other threads may ask for it now. */
+    return 0;
 }
 
 void oxdp_tcx_close(struct oxdp_progs *progs)
 {
-    struct oxdp_tcx *tcx = progs->tcx;
-
-    if (tcx) {
-        oxdp_pins_remove(progs->pins, "upcall");
-        if (tcx->upcall_link_fd >= 0) {
-            close(tcx->upcall_link_fd);
-        }
-        tcx_bpf__destroy(tcx->skel);
-        oxdp_ticks_close(tcx->ticks);
-        if (tcx->has_pair) {
-            oxdp_veth_delete(tcx->near);        /* Needs a descriptor, which may be one of those just closed. */
-        }
-        free(tcx->outputs);
-        free(tcx);
+    if (progs->tcx) {
+        destroy(progs, progs->tcx);
         progs->tcx = NULL;
     }
+}
+
+static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx)
+{
+    oxdp_pins_remove(progs->pins, "upcall");
+    if (tcx->upcall_link_fd >= 0) {
+        close(tcx->upcall_link_fd);
+    }
+    tcx_bpf__destroy(tcx->skel);
+    oxdp_ticks_close(tcx->ticks);
+    if (tcx->has_pair) {
+        oxdp_veth_delete(tcx->near);    /* Needs a descriptor, which may be one of those just closed. */
+    }
+    free(tcx->outputs);
+    free(tcx);
+}
+
+/* For any thread. */
+static struct oxdp_tcx *get(const struct oxdp_progs *progs)
+{
+    return __atomic_load_n(&progs->tcx, __ATOMIC_ACQUIRE);
 }
 
 const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs)
@@ -134,7 +146,9 @@ const struct dp_capability *oxdp_tcx_capability(const struct oxdp_progs *progs)
 {
     static const struct dp_capability none;
 
-    return progs->tcx ? &progs->tcx->capability : &none;
+    const struct oxdp_tcx *tcx = get(progs);
+
+    return tcx ? &tcx->capability : &none;
 }
 
 static int write_output(struct oxdp_tcx *tcx, uint32_t port_no, const struct bpf_skb_output *output)
@@ -142,7 +156,11 @@ static int write_output(struct oxdp_tcx *tcx, uint32_t port_no, const struct bpf
     int err = bpf_map_update_elem(bpf_map__fd(tcx->skel->maps.skb_outputs), &port_no, output, BPF_ANY);
 
     if (!err) {
-        tcx->outputs[port_no] = *output;
+        struct bpf_skb_output *copy = &tcx->outputs[port_no];
+
+        copy->peer_max_len = output->peer_max_len;
+        memcpy(copy->peer_address, output->peer_address, sizeof copy->peer_address);
+        __atomic_store_n(&copy->ifindex, output->ifindex, __ATOMIC_RELAXED);
     }
     return err;
 }
@@ -161,14 +179,16 @@ int oxdp_tcx_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
     }
     err = write_output(tcx, port_no, &output);
     if (err) {
-        tcx->outputs[port_no].ifindex = 0;
+        __atomic_store_n(&tcx->outputs[port_no].ifindex, 0, __ATOMIC_RELAXED);
     }
     return err;
 }
 
 bool oxdp_tcx_can_output(const struct oxdp_progs *progs, uint32_t port_no)
 {
-    return progs->tcx && port_no < progs->max_ports && progs->tcx->outputs[port_no].ifindex;
+    const struct oxdp_tcx *tcx = get(progs);
+
+    return tcx && port_no < progs->max_ports && __atomic_load_n(&tcx->outputs[port_no].ifindex, __ATOMIC_RELAXED);
 }
 
 int oxdp_tcx_set_shortcut(struct oxdp_progs *progs, uint32_t port_no, const struct oxdp_shortcut *shortcut)

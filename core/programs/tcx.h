@@ -2,7 +2,8 @@
 /* The tcx tier of a datapath: programs that run the flow tables on packets of the network stack, and the veth pair
  * through which they hand packets to the engine.
  *
- * Control only, called from one thread at a time, as core/programs/progs.h. */
+ * Control only, called from one thread at a time, but for oxdp_tcx_capability() and oxdp_tcx_can_output(): any thread (the
+ * rules are in core/programs/progs.h). */
 #ifndef OXDP_TCX_H
 #define OXDP_TCX_H 1
 
@@ -17,7 +18,8 @@ struct oxdp_progs;
 struct oxdp_shortcut;
 
 /* Loads the programs of 'progs', makes the upcall pair, sets it up; 'n_queues' are its queues.  Nothing if that was
- * done.  'name' is the datapath's.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
+ * done.  'name' is the datapath's.  0, or a negative errno with a sentence in '*ret_error' (malloc'd).  Closing: no other
+ * thread may ask for anything of this file, as none does before the first port is at tcx. */
 int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues, char **ret_error);
 void oxdp_tcx_close(struct oxdp_progs *progs);
 
