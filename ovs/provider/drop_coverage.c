@@ -59,7 +59,10 @@
     X(datapath_drop_xdp_no_socket)                                          \
     X(datapath_drop_xdp_no_headroom)                                        \
     X(datapath_drop_xdp_no_memory)                                          \
-    X(datapath_drop_xdp_lost_copy)
+    X(datapath_drop_xdp_lost_copy)                                          \
+    X(datapath_drop_xdp_segments)                                           \
+    X(datapath_drop_xdp_no_sender)                                          \
+    X(datapath_drop_xdp_send_error)
 
 #define ALL_COUNTERS(X) STOCK_COUNTERS(X) OWN_COUNTERS(X)
 
@@ -88,6 +91,9 @@ static const struct {
     { DPIF_XDP_DROP_RECIRC_DEPTH, C_datapath_drop_recirc_error },
     { DPIF_XDP_DROP_NO_FRAME, C_datapath_drop_xdp_no_frame },
     { DPIF_XDP_DROP_TOO_LONG, C_datapath_drop_xdp_too_long },
+    { DPIF_XDP_DROP_NO_SOCKET, C_datapath_drop_xdp_no_sender },
+    { DPIF_XDP_DROP_SEND_ERROR, C_datapath_drop_xdp_send_error },
+    { DPIF_XDP_DROP_TUNNEL_UNUSED, C_datapath_drop_tunnel_push_error },
     { DPIF_XDP_DROP_PORT_CLOSED, C_datapath_drop_xdp_port_closed },
 };
 
@@ -104,6 +110,7 @@ static const struct {
     { DP_COUNTER_LOST_UPCALLS, C_datapath_drop_xdp_no_socket },
     { DP_COUNTER_NO_HEADROOM, C_datapath_drop_xdp_no_headroom },
     { DP_COUNTER_LOST_COPIES, C_datapath_drop_xdp_lost_copy },
+    { DP_COUNTER_SEGMENTS, C_datapath_drop_xdp_segments },
 };
 
 /* Those, by the reason that the action has. */

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places that the recipes of CONTRIBUTING.md list, that neither the compiler nor a packet misses when they are forgotten.
+
+Lists in headers are X-macros; each of their names must stand where the recipe says."""
+import pathlib
+import re
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+
+
+def text(*names):
+    return "\n".join((TOP / name).read_text(encoding="utf-8") for name in names)
+
+
+def rows(header, macro):
+    """[(name, the rest of the row)] of an X-macro list."""
+    found = re.search(rf"#define {macro}\(X\)((?:.*\\\n)*.*\n)", text(header))
+    assert found, f"{header} has no list {macro}"
+    names = re.findall(r"X\((\w+),(.*)", found[1])
+    assert names, f"{macro} in {header} is empty"
+    return names
+
+
+def forgotten(names, where, pattern):
+    """Those of 'names' for which 'pattern', with {} for the name, is not found in the files 'where'."""
+    said = text(*where)
+    return [name for name in names if not re.search(pattern.format(name), said)]
+
+
+def operations():
+    return [name for name, _ in rows("dp/op.h", "DP_OPS") if name != "GROUP"]       # Its header says why.
+
+
+def program_drops():
+    """What programs drop, but for what a flow asks for; and what they lose behind that."""
+    reasons = rows("dp/reason.h", "DP_REASONS")
+    return ([name for name, rest in reasons if re.match(r"\s*(DROP|FLOW),", rest) and "as a flow says" not in rest]
+            + [name for name, _ in rows("dp/counter.h", "DP_LOST_COUNTERS")])
+
+
+def key_fields():
+    """Fields of union dp_key, without padding."""
+    body = re.search(r"union dp_key \{(.*?)\n\};", text("dp/key.h"), re.DOTALL)[1]
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+    names = re.findall(r"^\s+(?:__u\d+|dp_be\d+|struct dp_vlan) (\w+)(?:\[\w+\])?;", body, re.MULTILINE)
+    names += re.findall(r"^\s+__u\d+ (\w+)\[", body, re.MULTILINE)
+    return sorted({name for name in names if name != "w" and not name.startswith("pad")})
+
+
+def options():
+    listed = re.search(r"\"xdp-mode\",[^}]*", text("ovs/netdev/netdev_xdp_options.c"))[0]
+    read = re.findall(r"smap_get\w*\(other_config, \"(xdp-[\w-]+)\"", re.sub(r"\(other_config,\s+", "(other_config, ",
+                                                                            text("ovs/provider/config.c")))
+    return sorted({*re.findall(r'"(xdp-[\w-]+)"', listed), *read})
+
+
+@pytest.mark.parametrize("what, names, where, pattern", [
+    ("no action is compiled to it", operations(), ["ovs/fastpath/compile.c"], r"\bDP_OP_{}\b"),
+    ("coverage/show lacks a drop of programs", program_drops(), ["ovs/provider/drop_coverage.c"], r"\bDP_COUNTER_{}\b"),
+    ("coverage/show lacks a drop of the engine", [name for name, _ in rows("ovs/datapath/datapath.h", "DPIF_XDP_DROPS")],
+     ["ovs/provider/drop_coverage.c"], r"\bDPIF_XDP_DROP_{}\b"),
+    ("no flow uses this group of keys", [name for name, _ in rows("dp/capability.h", "DP_KEY_GROUPS")],
+     ["ovs/fastpath/compile_key.c"], r"\bDP_KEY_GROUP_{}\b"),
+    ("xdp/dump-masks does not show a field", key_fields(), ["core/tables/mask_text.c"], r"(FIELD|PART|dp_key,)[( ]*{}\b"),
+    ("not in configuration.md", options(), ["docs/reference/configuration.md"], r"`{}`"),
+    ("not in the man page", [name.replace("-", r"\\\-") for name in options()], ["docs/ovs-vswitchd-xdp.8"], r":{}\b"),
+    ("not in NEWS", options(), ["NEWS"], r"\b{}\b"),
+], ids=lambda value: value.replace(" ", "-") if isinstance(value, str) and " " in value else "")
+def test_nothing_is_forgotten(what, names, where, pattern):
+    """CONTRIBUTING.md, "Recipes", has what else belongs to it."""
+    assert names
+    missing = forgotten(names, where, pattern)
+    assert not missing, f"{what}: {', '.join(missing)} is not in {', '.join(where)} (CONTRIBUTING.md, Recipes)"
