@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Frames come in trains.  A frame whose header has the same bytes as the one before, but for those that the flow of that
- * does not match, matches the same flow: it needs no parsing and no hash.  (What Van Jacobson's header prediction and
- * one-entry cache are for connections, for masked flows: a million connections under one megaflow are one train.)
+/* A last-flow cache.  A frame that differs from the previous one only in wildcarded bits matches the same flow: it needs no
+ * parsing and no hash.  (Van Jacobson's header prediction and one-entry cache do this for connections, this does it for
+ * masked flows: a million connections under one megaflow hit one entry.)
  *
  * A prediction is made of a frame that was parsed and the flow that it matched, for IPv4 without options and IPv6 without
  * extension headers, behind one VLAN tag or none, with TCP or UDP in it: which bits of the frame's first bytes decide, and
  * what they were.  If they are the same again, and the length that IP's header says is possible, dp_parse() would yield a
  * key that this flow matches, and fill the frame as is done here.
  *
- * Each CPU keeps some, by input port.  Where they fail too often they rest, for longer each time, so that they cost little
- * where frames of many flows are mixed. */
+ * Each CPU keeps some, by input port.  A prediction that fails too often is not made for some frames, more each time, so
+ * that mixed flows cost little. */
 #ifndef DP_PREDICT_H
 #define DP_PREDICT_H 1
 

@@ -111,8 +111,9 @@ struct dp_cache {
 
 /* What to expect of the next frame of a port: dp/predict.h.  Only the CPU that it belongs to writes it. */
 #define DP_PREDICTIONS 16       /* Of each CPU; port i has number i % DP_PREDICTIONS. */
-#define DP_PREDICTED_SHORT 48   /* So many bytes of a frame decide, or so many, or so many. */
-#define DP_PREDICTED_MIDDLE 62  /* As UDP over IPv6 has at least. */
+/* How many of a frame's first bytes a prediction compares: one of these. */
+#define DP_PREDICTED_SHORT 48
+#define DP_PREDICTED_MIDDLE 62  /* The shortest frame with UDP over IPv6. */
 #define DP_PREDICTED_LONG 72
 #define DP_PREDICTED_WORDS (DP_PREDICTED_LONG / 8)
 struct dp_prediction {

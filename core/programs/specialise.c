@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program that fits the flows: DESIGN's "specialised by the switch, not by hand".
+/* The specialised program, without what no flow needs (docs/decisions/0006).
  *
- * A complete program is always loaded.  When flows have come to rest, a thread loads one that omits what none of them
- * needs, and attaches that instead.  The first flow that needs more brings the complete one back, before it is in the
- * tables: nothing has to be verified then.  Whichever runs is right (dp/omit.h); this is about speed only.  Programs of
- * users are specialised like ours. */
+ * A complete program is always loaded.  About two seconds after flows stop needing something new, a thread loads a program
+ * that omits what no flow needs, and attaches that instead.  The first flow that needs more brings the complete program back,
+ * before the flow is in the tables: nothing has to be verified then.  Both are right for all flows (dp/omit.h); only speed
+ * differs.  Programs of users are specialised like ours. */
 #include "core/programs/specialise.h"
 
 #include <bpf/bpf.h>

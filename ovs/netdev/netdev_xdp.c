@@ -256,8 +256,8 @@ netdev_xdp_set_qos(struct netdev *netdev_, const char *type,
     return error;
 }
 
-/* Linux polices between XDP and the network stack, where packets of a port
- * never come by. */
+/* Linux polices between XDP and the network stack; packets of a port with XDP
+ * do not get there. */
 static int
 netdev_xdp_set_policing(struct netdev *netdev, uint32_t kbits_rate,
                         uint32_t kbits_burst OVS_UNUSED, uint32_t kpkts_rate,

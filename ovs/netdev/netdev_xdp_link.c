@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following what happens to devices: links that are polled, and what they let programs do that send to them. */
+/* Follows devices: links that are polled, and whether programs may redirect to
+ * them. */
 #include <config.h>
 
 #include "ovs/netdev/netdev_xdp_private.h"

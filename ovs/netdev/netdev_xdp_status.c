@@ -136,7 +136,7 @@ others_first(const struct netdev_xdp *netdev)
             && oxdp_tcx_others_first(netdev->progs, netdev->ifindex));
 }
 
-/* They come and go without a word. */
+/* The kernel sends no message when they come and go. */
 void
 dpif_xdp_netdev_follow_others(struct netdev *netdev_)
 {

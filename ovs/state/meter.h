@@ -25,11 +25,12 @@ struct dpif_xdp_meters {
 void dpif_xdp_meters_init(struct dpif_xdp_meters *);
 void dpif_xdp_meters_destroy(struct dpif_xdp_meters *);
 
-/* From now on programs have the 'n' meters of 'shared', by id; with
- * the meters that are there.  They must stay as long as meters are used.
- * Whether meter 'id' is among them. */
+/* Publishes meters 0 to 'n' - 1, with those that are set already, to programs
+ * in 'shared', which must outlive the meters. */
 void dpif_xdp_meters_share(struct dpif_xdp_meters *, struct dp_meter *shared,
                            uint32_t n);
+
+/* Whether programs can use meter 'id'. */
 bool dpif_xdp_meters_shares(const struct dpif_xdp_meters *, uint32_t id);
 
 /* As the members of struct dpif_class.  Set: EFBIG (id too large), EBADF
