@@ -102,17 +102,40 @@ dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *dp,
                           odp_port_t port_no)
 {
     const struct dpif_xdp_port *port = dpif_xdp_port_lookup(dp, port_no);
-    int hook = DPIF_XDP_HOOK_XDP;
+    int hook = DPIF_XDP_HOOK_EITHER;
 
-    if (port) {
+    if (port && port->is_device) {
         atomic_read(&CONST_CAST(struct dpif_xdp_port *, port)->hook, &hook);
     }
     return hook;
 }
 
-/* Whether programs can send to all ports that 'compiled' names. */
+/* Hooks whose programs are to run a flow. */
+#define AT_XDP (1 << 0)
+#define AT_TCX (1 << 1)
+
+/* What the programs at all of 'hooks' can do for packets of 'in_port'. */
+static struct dp_capability
+capability(const struct dpif_xdp_fastpath *fp, unsigned int hooks,
+           odp_port_t in_port)
+{
+    struct dp_capability xdp, tcx = *oxdp_tcx_capability(fp->progs);
+
+    if (!(hooks & AT_XDP)) {
+        return tcx;
+    }
+    xdp = oxdp_progs_capability(fp->progs, odp_to_u32(in_port));
+    if (hooks & AT_TCX) {
+        xdp.key_groups &= tcx.key_groups;
+        xdp.ops &= tcx.ops;
+    }
+    return xdp;
+}
+
+/* Whether the programs at all of 'hooks' can send to all ports that 'compiled'
+ * names. */
 static bool
-can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
+can_output(const struct dpif_xdp_fastpath *fp, unsigned int hooks,
            const struct dpif_xdp_compiled *compiled)
 {
     for (uint32_t i = 0; i < compiled->n_ops; i++) {
@@ -134,8 +157,10 @@ can_output(const struct dpif_xdp_fastpath *fp, bool on_tcx,
         }
     }
     return (compiled->fate != DP_FATE_OUTPUT
-            || (on_tcx ? oxdp_tcx_can_output(fp->progs, compiled->arg)
-                : oxdp_progs_can_output(fp->progs, compiled->arg)));
+            || ((!(hooks & AT_TCX)
+                 || oxdp_tcx_can_output(fp->progs, compiled->arg))
+                && (!(hooks & AT_XDP)
+                    || oxdp_progs_can_output(fp->progs, compiled->arg))));
 }
 
 /* Whether programs have all meters that 'compiled' uses. */
@@ -154,25 +179,23 @@ shares_meters(const struct dpif_xdp_dp *dp,
     return true;
 }
 
-/* Compiles a flow for one hook, for the engine if that cannot run it.  The
- * group that a flow sends to is its own. */
+/* Compiles a flow for all of 'hooks', for the engine if one of them cannot run
+ * it.  The group that a flow sends to is its own. */
 static enum dpif_xdp_fastpath_reason
-compile(const struct dpif_xdp_dp *dp, bool on_tcx,
+compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
         const struct dpif_xdp_flow *flow, const struct flow *key,
         struct dpif_xdp_compiled *compiled, bool *matches)
 {
     const struct dpif_xdp_actions *actions = dpif_xdp_flow_actions(flow);
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
     odp_port_t in_port = key->in_port.odp_port;
-    const struct dp_capability caps
-        = (on_tcx ? *oxdp_tcx_capability(fp->progs)
-           : oxdp_progs_capability(fp->progs, odp_to_u32(in_port)));
+    const struct dp_capability caps = capability(fp, hooks, in_port);
     enum dpif_xdp_fastpath_reason reason;
 
     reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
         key, dpif_xdp_rule_wc(&flow->rule), &mask_memo(flow)->compiled,
         actions->actions, actions->size, &caps, compiled, matches);
-    if (!reason && !can_output(fp, on_tcx, compiled)) {
+    if (!reason && !can_output(fp, hooks, compiled)) {
         reason = REASON_PORT;
     } else if (!reason && !shares_meters(dp, compiled)) {
         reason = REASON_METER;
@@ -189,22 +212,63 @@ compile(const struct dpif_xdp_dp *dp, bool on_tcx,
     return reason;
 }
 
-/* Compiles the flow that XDP cannot run for tcx behind it.  False: that cannot
- * either. */
+/* Compiles the flow that XDP cannot run for tcx, where its packets come behind
+ * XDP or instead of it.  False: that cannot either. */
 static bool
-compile_for_both(const struct dpif_xdp_dp *dp,
+compile_left_to_tcx(const struct dpif_xdp_dp *dp,
                  const struct dpif_xdp_flow *flow, const struct flow *key,
                  struct dpif_xdp_compiled *compiled)
 {
     struct dpif_xdp_compiled other;
     bool matches;
 
-    if (compile(dp, true, flow, key, &other, &matches)) {
+    if (compile(dp, AT_TCX, flow, key, &other, &matches)) {
         return false;
     }
     *compiled = other;
     compiled->fate |= DP_FATE_SKB;
     return true;
+}
+
+/* Compiles a flow whose packets come by either hook, because its port has no
+ * device: they were in a tunnel.  One entry serves both; what a hook cannot run
+ * its programs hand to the engine:
+ *
+ *   - at best, both run it;
+ *   - else XDP, if programs at tcx will not try: they lack an operation of it,
+ *     or groups, or they can send where it does;
+ *   - else tcx: XDP leaves the packet alone (DP_FATE_SKB).
+ *
+ * Stores in '*ret_hooks' which run it. */
+static enum dpif_xdp_fastpath_reason
+compile_for_either(const struct dpif_xdp_dp *dp,
+                   const struct dpif_xdp_flow *flow, const struct flow *key,
+                   struct dpif_xdp_compiled *compiled, bool *matches,
+                   unsigned int *ret_hooks)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    enum dpif_xdp_fastpath_reason reason;
+
+    *ret_hooks = AT_XDP | AT_TCX;
+    if (fp->tcx_in_use
+        && !compile(dp, AT_XDP | AT_TCX, flow, key, compiled, matches)) {
+        return REASON_OK;
+    }
+    *ret_hooks = AT_XDP;
+    reason = compile(dp, AT_XDP, flow, key, compiled, matches);
+    if (fp->tcx_in_use && !reason && compiled->fate == DP_FATE_OUTPUT
+        && !oxdp_tcx_can_output(fp->progs, compiled->arg)) {
+        compiled->fate = DP_FATE_ENGINE;
+        compiled->n_ops = 0;
+        reason = REASON_PORT;
+    }
+    if (reason && compile_left_to_tcx(dp, flow, key, compiled)) {
+        *matches = true;
+        *ret_hooks = AT_TCX;
+        reason = REASON_OK;
+    }
+    return reason;
 }
 
 void
@@ -216,19 +280,26 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     enum dpif_xdp_fastpath_reason reason;
     uint32_t replaced = flow->fp.index;
     enum dpif_xdp_hook hook;
-    bool matches, on_tcx;
+    unsigned int hooks;
+    bool matches;
 
     if (!fp) {
         return;
     }
     hook = dpif_xdp_fastpath_hook_of(dp, key->in_port.odp_port);
-    on_tcx = hook == DPIF_XDP_HOOK_TCX;
+    hooks = hook == DPIF_XDP_HOOK_TCX ? AT_TCX : AT_XDP;
     uncount(fp, flow);
-    reason = compile(dp, on_tcx, flow, key, &compiled, &matches);
-    if (reason && hook == DPIF_XDP_HOOK_BOTH
-        && compile_for_both(dp, flow, key, &compiled)) {
-        reason = REASON_OK;
-        matches = on_tcx = true;
+    if (hook == DPIF_XDP_HOOK_EITHER) {
+        reason = compile_for_either(dp, flow, key, &compiled, &matches,
+                                    &hooks);
+    } else {
+        reason = compile(dp, hooks, flow, key, &compiled, &matches);
+        if (reason && hook == DPIF_XDP_HOOK_BOTH
+            && compile_left_to_tcx(dp, flow, key, &compiled)) {
+            reason = REASON_OK;
+            matches = true;
+            hooks = AT_TCX;
+        }
     }
 
     if (replaced != DP_NO_FLOW) {
@@ -247,7 +318,8 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     }
     flow->fp.reason = reason;
     flow->fp.hook = hook;
-    flow->fp.on_tcx = on_tcx;
+    flow->fp.on_tcx = (hooks & AT_TCX) != 0;
+    flow->fp.on_xdp = (hooks & AT_XDP) != 0;
     flow->fp.counted = true;
     fp->n_left_to_tcx += is_left_to_tcx(flow);
     fp->n_reasons[reason]++;
@@ -367,7 +439,7 @@ dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *flow)
 const char *
 dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *flow)
 {
-    return flow->fp.on_tcx ? "tcx" : "xdp";
+    return !flow->fp.on_tcx ? "xdp" : flow->fp.on_xdp ? "both" : "tcx";
 }
 
 struct dpif_xdp_flow *

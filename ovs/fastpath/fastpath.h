@@ -89,7 +89,8 @@ bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *)
 bool dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *);
 bool dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *);
 
-/* The hook of the packets of 'flow', for people: "xdp" or "tcx". */
+/* The hook where programs run 'flow', for people: "xdp", "tcx", or "both" for
+ * packets of a port without a device. */
 const char *dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *);
 
 /* Adds what programs counted for 'flow' to '*stats'.  Any thread. */

@@ -50,6 +50,9 @@ struct dpif_xdp_fastpath {
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     uint64_t n_left_to_tcx              /* ... of which XDP leaves some. */
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    bool tcx_in_use                     /* As flows of ports without a device
+                                         * were compiled. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
     /* Flows that found the tables full try again when there is room. */
     uint64_t n_reclaimed                /* Entries, ever. */
@@ -98,15 +101,17 @@ stats_change_end(struct dpif_xdp_fastpath *fp)
     atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
 }
 
-/* Whether XDP leaves the packets of 'flow' to tcx. */
+/* Whether programs at XDP meet packets of 'flow' that only those at tcx can
+ * handle. */
 static inline bool
 is_left_to_tcx(const struct dpif_xdp_flow *flow)
 {
-    return (flow->fp.counted && flow->fp.on_tcx
-            && flow->fp.hook == DPIF_XDP_HOOK_BOTH);
+    return (flow->fp.counted && flow->fp.on_tcx && !flow->fp.on_xdp
+            && flow->fp.hook != DPIF_XDP_HOOK_TCX);
 }
 
-/* fastpath.c: where programs take the packets of a port. */
+/* fastpath.c: where programs take the packets of a port:
+ * DPIF_XDP_HOOK_EITHER if it has no device (a tunnel). */
 enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
                                              odp_port_t);
 

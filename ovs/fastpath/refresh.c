@@ -8,6 +8,8 @@
 #include "core/kernel/ticks.h"
 #include "core/programs/group.h"
 #include "core/programs/progs.h"
+#include "core/programs/tcx.h"
+#include "dp/capability.h"
 #include "core/tables/table.h"
 #include "flow.h"
 
@@ -107,11 +109,35 @@ put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
     }
 }
 
+/* Puts the flows again whose packets come by either hook, because there are
+ * programs at tcx now, or none any more. */
+static void
+put_flows_of_either(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+
+    while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
+        if (flow->fp.counted && flow->fp.hook == DPIF_XDP_HOOK_EITHER) {
+            put_again(dp, flow);
+        }
+    }
+}
+
 void
 dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
 {
-    if (dp->fastpath) {
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+
+    if (fp) {
+        bool tcx_in_use = oxdp_tcx_capability(fp->progs)->ops != 0;
+
         put_flows_of_port(dp, port_no, false);
+        if (fp->tcx_in_use != tcx_in_use) {
+            fp->tcx_in_use = tcx_in_use;
+            put_flows_of_either(dp);
+        }
     }
 }
 

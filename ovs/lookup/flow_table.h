@@ -35,6 +35,7 @@ struct dpif_xdp_fastpath_flow {
     bool released;              /* To be freed with its last entry. */
     uint8_t hook;               /* Of its port: enum dpif_xdp_hook. */
     bool on_tcx;                /* Compiled for the programs at tcx. */
+    bool on_xdp;                /* Compiled for those at XDP. */
 };
 
 /* The actions of a flow, immutable, freed through RCU. */

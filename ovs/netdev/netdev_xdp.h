@@ -30,6 +30,8 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_XDP,
     DPIF_XDP_HOOK_TCX,
     DPIF_XDP_HOOK_BOTH,                 /* tcx gets what XDP leaves to it. */
+    DPIF_XDP_HOOK_EITHER,               /* No option: packets of a port without a
+                                         * device come by either hook. */
 };
 
 const char *dpif_xdp_hook_to_string(enum dpif_xdp_hook);

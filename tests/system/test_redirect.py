@@ -171,3 +171,30 @@ def test_other_end_in_this_namespace(network, host):
     for state in "off", "on":
         lab.run("ethtool", "-K", "far", "gro", state)
         lab.wait_until(lambda: is_target(network, "near") == (state == "on"), f"redirect target with GRO {state}")
+
+
+# Actions, and who runs them: a group of outputs is XDP's, an edit between outputs is tcx's, cutting is not tcx's; and XDP
+# cannot send to blue.
+EITHER = (("{red}", "both"), ("set(skb_mark(0x5)),{green}", "both"), ("{red},{green}", "xdp"), ("trunc(100),{red}", "xdp"),
+          ("{red},set(skb_mark(0x5)),{green}", "tcx"), ("{blue}", "tcx"), ("{red},set(skb_mark(0x5)),{blue},{red}", "tcx"),
+          ("sample(sample=50.0%,actions({red}))", "ovs"), ("trunc(100),{blue}", "ovs"))
+
+
+def test_flows_of_a_port_without_device(network):
+    """Packets that were in a tunnel may come by XDP or tcx, and one entry serves both."""
+    switch = network.switch
+    gro(network.blue, "off")
+    lab.wait_until(lambda: not is_target(network, "to-blue"), "XDP to stop sending to blue")
+    switch.add_port("tun0", interface=("type=vxlan", "options:remote_ip=172.16.0.2"))
+    ports = {name: switch.dp_port(device) for name, device in
+             (("red", "to-red"), ("green", "to-green"), ("blue", "to-blue"), ("tunnel", "vxlan_sys_4789"))}
+    keys = [f"in_port({ports['tunnel']}),eth(),eth_type(0x0800),ipv4(src=10.1.0.{number},frag=no)" for number in range(len(EITHER))]
+    switch.appctl("revalidator/pause")
+    for key, (actions, _) in zip(keys, EITHER):
+        switch.appctl("dpctl/add-flow", key, actions.format(**ports))
+    shown = "\n".join(switch.dump_flows("-m"))
+    ran = [re.search(rf"src=10\.1\.0\.{number}\b.*dp:(\w+)", shown)[1] for number in range(len(EITHER))]
+    for key in keys:
+        switch.appctl("dpctl/del-flow", key)
+    switch.appctl("revalidator/resume")
+    assert list(zip((actions for actions, _ in EITHER), ran)) == list(EITHER)

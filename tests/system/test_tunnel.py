@@ -3,9 +3,12 @@
 
     red (10.0.0.1) -- br0 -- tun0  ...  br-phy (172.16.0.1) -- to-far ===== eth0 (172.16.0.2), tun0 (10.0.0.9): far
 """
+import re
+
 import pytest
 
 import lab
+import switch as switches
 import traffic
 
 KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "172.16.0.1", "local", "172.16.0.2"),
@@ -48,5 +51,8 @@ def test_tunnel_to_the_kernel(world, switch, host, kind, options):
     assert traffic.udp(red, far, "10.0.0.9") == 100
     flows = "\n".join(switch.dump_flows())
     assert "tnl_push" in flows and "tnl_pop" in flows
+    if switches.DATAPATH == "xdp":
+        inside = [flow for flow in switch.dump_flows("-m") if re.search(r"in_port\(\w+_sys", flow)]
+        assert any(re.search("dp:(both|tcx)", flow) for flow in inside), inside
     # The kernel's end of the tunnel speaks (IPv6 neighbour discovery) also before and after ours exists.
     switch.expected += ["receive tunnel port not found", "xlate_key failed"]
