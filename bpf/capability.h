@@ -24,4 +24,18 @@ const volatile struct dp_capability dp_capability SEC(".rodata.capability") = {
     .ops = DP_OPS_HERE,
 };
 
+/* The types of all tables, for the object's BTF: core/programs/layout.h compares them with its own before load.  Never
+ * called, so never in a program. */
+struct bpf_layouts {
+#define X(NAME, TYPE) TYPE NAME;
+    BPF_TABLES(X)
+#undef X
+    struct dp_record record;
+};
+int oxdp_layouts(const struct bpf_layouts *);
+int oxdp_layouts(const struct bpf_layouts *layouts)
+{
+    return layouts != NULL;
+}
+
 #endif /* bpf/capability.h */

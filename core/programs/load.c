@@ -13,10 +13,12 @@
 #include "core/error.h"
 #include "core/kernel/libbpf_log.h"
 #include "core/privilege.h"
+#include "core/programs/layout.h"
 #include "core/programs/maps.h"
 #include "core/programs/object.h"
 #include "core/programs/program.h"
 #include "core/programs/progs_struct.h"
+#include "core/programs/skeleton.h"
 
 #define LOG_SIZE (UINT32_MAX >> 8)      /* As much as the kernel takes; only what it writes becomes memory. */
 #define LAST_WORDS 400                  /* Of the verifier, at most. */
@@ -67,6 +69,7 @@ static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *
     struct bpf_program *program, *other;
     int err = oxdp_object_check(object, ret_capability, &program, ret_error);
 
+    err = err ? err : oxdp_layout_check(bpf_object__btf(progs->maps->obj), bpf_object__btf(object), ret_error);
     err = err ? err : oxdp_maps_share(progs, object, ret_error);
     if (err) {
         return err;

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/programs/layout.h"
+
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+
+#define MAX_DEPTH 16            /* Types in types. */
+
+/* Two types that ought to be the same, and the way to them from a table. */
+struct pair {
+    const struct btf *ours, *theirs;
+    char path[256];
+};
+
+static bool same(struct pair *pair, uint32_t our_id, uint32_t their_id, int depth);
+
+int oxdp_layout_check(const struct btf *ours, const struct btf *theirs, char **ret_error)
+{
+    struct pair pair = { .ours = ours, .theirs = theirs };
+    int our_id = btf__find_by_name_kind(ours, "bpf_layouts", BTF_KIND_STRUCT);
+    int their_id = theirs ? btf__find_by_name_kind(theirs, "bpf_layouts", BTF_KIND_STRUCT) : -ENOENT;
+
+    if (our_id < 0 || their_id < 0) {
+        return oxdp_fail(-ENOENT, ret_error, "its BTF does not say how its tables are laid out: build it again, with this "
+                         "version's bpf/capability.h and debug information (clang -g)");
+    }
+    if (!same(&pair, our_id, their_id, 0)) {
+        return oxdp_fail(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version, first at %s: "
+                         "build it again", pair.path[0] ? pair.path : "their number");
+    }
+    return 0;
+}
+
+/* The type behind typedefs and qualifiers. */
+static const struct btf_type *resolve(const struct btf *btf, uint32_t id)
+{
+    const struct btf_type *type = btf__type_by_id(btf, id);
+
+    while (type && (btf_is_mod(type) || btf_is_typedef(type))) {
+        type = btf__type_by_id(btf, type->type);
+    }
+    return type;
+}
+
+static const char *name_of(const struct btf *btf, uint32_t offset)
+{
+    const char *name = btf__name_by_offset(btf, offset);
+
+    return name ? name : "";
+}
+
+/* Unnamed members are not in the path. */
+static bool same_member(struct pair *pair, const struct btf_type *ours, const struct btf_type *theirs, uint32_t i, int depth)
+{
+    const struct btf_member *our = &btf_members(ours)[i], *their = &btf_members(theirs)[i];
+    const char *name = name_of(pair->ours, our->name_off);
+    size_t len = strlen(pair->path);
+
+    snprintf(pair->path + len, sizeof pair->path - len, "%s%s", len && name[0] ? "." : "", name);
+    if (strcmp(name, name_of(pair->theirs, their->name_off))
+        || btf_member_bit_offset(ours, i) != btf_member_bit_offset(theirs, i)
+        || btf_member_bitfield_size(ours, i) != btf_member_bitfield_size(theirs, i)
+        || !same(pair, our->type, their->type, depth + 1)) {
+        return false;
+    }
+    pair->path[len] = '\0';
+    return true;
+}
+
+/* If not, 'path' stays where they differ. */
+static bool same(struct pair *pair, uint32_t our_id, uint32_t their_id, int depth)
+{
+    const struct btf_type *ours = resolve(pair->ours, our_id);
+    const struct btf_type *theirs = resolve(pair->theirs, their_id);
+
+    if (!ours || !theirs || depth > MAX_DEPTH || btf_kind(ours) != btf_kind(theirs)
+        || btf__resolve_size(pair->ours, our_id) != btf__resolve_size(pair->theirs, their_id)) {
+        return false;
+    }
+    if (btf_is_array(ours)) {
+        const struct btf_array *our = btf_array(ours), *their = btf_array(theirs);
+
+        return our->nelems == their->nelems && same(pair, our->type, their->type, depth + 1);
+    }
+    if (btf_is_int(ours)) {
+        return btf_int_encoding(ours) == btf_int_encoding(theirs) && btf_int_bits(ours) == btf_int_bits(theirs);
+    }
+    if (btf_is_composite(ours)) {
+        for (uint32_t i = 0; i < btf_vlen(ours) && i < btf_vlen(theirs); i++) {
+            if (!same_member(pair, ours, theirs, i, depth)) {
+                return false;
+            }
+        }
+        return btf_vlen(ours) == btf_vlen(theirs);
+    }
+    return true;                /* Pointers, which mean nothing to the other side, and enums, which are numbers. */
+}
