@@ -68,8 +68,8 @@ static __always_inline bool is_watched(struct task_struct *task, __u32 cpu)
     return bpf_probe_read_kernel(&state, sizeof state, &tracking->state.counter) || state & RCU_WATCHING;
 }
 
-/* Of the CPUs from the 'args[0]'th on, those that are idle, as RCU's own expedited grace periods see it: who is idle, and
- * handles no interrupt, reads nothing that RCU protects, and a full memory barrier comes before that changes. */
+/* Returns which of the CPUs from number 'args[0]' on are idle, as RCU's expedited grace periods define it: an idle CPU
+ * that handles no interrupt reads nothing that RCU protects, and executes a full memory barrier before it does. */
 SEC("raw_tp")
 int idle_cpus(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -51,8 +51,8 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
     return 0;
 }
 
-/* The kernel lets a veth have segmentation offload unless its peer has a program, which may be in a namespace that nobody
- * can enter (drivers/net/veth.c, veth_xdp_set). */
+/* The kernel takes segmentation offload from a veth whose peer has an XDP program (drivers/net/veth.c, veth_xdp_set).
+ * This shows the program also where the peer's namespace cannot be entered. */
 bool oxdp_device_peer_has_xdp(const char *ifname)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -143,8 +143,7 @@ int oxdp_internal_create(const char *name, char **ret_error)
     return 0;
 }
 
-/* A tap that nobody has opened is what a daemon left for which internal ports were taps: the next one of that kind would
- * go on with it. */
+/* A tap without a reader was left by a daemon whose internal ports were taps; a daemon of that kind would reuse it. */
 static void remove_idle_tap(const char *name)
 {
     struct ifreq ifr = { .ifr_flags = IFF_TAP | IFF_NO_PI };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of a veth: finding it, wherever it lives.
+/* Finds the peer of a veth, in whatever network namespace.
  *
- * The kernel names the peer's network namespace only by a number.  Whoever wants to enter it needs a file
- * descriptor: those of all namespaces in sight (mounted ones, those of processes) are compared by that
- * number.
+ * The kernel names the peer's namespace by a number only, but entering a namespace takes a file descriptor.  So the
+ * namespaces in sight (mounted ones, those of processes) are opened and compared by that number.
  */
 #include "core/kernel/peer.h"
 

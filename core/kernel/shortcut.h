@@ -17,8 +17,8 @@ struct oxdp_shortcut {
 bool oxdp_shortcut_supported(void);
 
 /* Looks whether what is sent through device 'ifname' may take a shortcut.  NULL if so, with '*ret_shortcut'; else why not,
- * in words.  core/kernel/watch.h hears when that may have changed.  Programs at tcx, of which nobody hears, the caller looks for
- * (oxdp_tcx_has_egress()). */
+ * in words.  core/kernel/watch.h tells when that may have changed.  The kernel sends no message about programs at tcx:
+ * the caller looks for them (oxdp_tcx_has_egress()). */
 const char *oxdp_shortcut_get(const char *ifname, struct oxdp_shortcut *ret_shortcut);
 
 /* What the other end of 'ifname', a veth, has received: what was sent through 'ifname' and what took the shortcut, which the

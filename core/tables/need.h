@@ -23,7 +23,7 @@ struct oxdp_needs oxdp_needs_of_flow(const struct oxdp_flow *flow);
 /* Of all flows in the table, which may change meanwhile: then it is roughly right.  No lock is needed. */
 struct oxdp_needs oxdp_needs_of_table(const struct oxdp_table *table);
 
-/* Adds what operations and recirculation need besides: nobody else asks for that. */
+/* Adds what operations and recirculation imply, after all flows were added. */
 void oxdp_needs_close(struct oxdp_needs *needs);
 
 void oxdp_needs_add(struct oxdp_needs *needs, const struct oxdp_needs *more);

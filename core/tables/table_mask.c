@@ -137,8 +137,8 @@ static bool put_elsewhere(struct dp_bucket *home, struct dp_bucket *other, uint6
     return false;
 }
 
-/* Makes room in a full bucket: moves one of the flows at home there to its alternative, where it stands before
- * it goes, so that readers, who look at home first, always find it; then takes its slot. */
+/* Makes room in a full bucket: copies one of the flows at home there to its alternative bucket, then puts 'slot' in its
+ * place.  Readers look at home first and then in the alternative, so they always find it. */
 static bool displace(struct oxdp_table *t, uint64_t region, uint32_t bucket_index, uint64_t slot)
 {
     uint32_t first = DP_REGION_FIRST(region);
@@ -385,7 +385,7 @@ void oxdp_table_mask_key(const struct oxdp_table *t, uint32_t mask_index, union 
     mask_words(&t->mem.masks[mask_index], ret_words);
 }
 
-/* Readers that meet the union half changed compute a signature that nobody else uses: one slow lookup. */
+/* A reader that sees the union half changed computes a signature that no entry has: one slow lookup. */
 static void update_union(struct oxdp_table *t)
 {
     struct dp_head *head = t->mem.head;

@@ -302,8 +302,8 @@ static int make_tx_ring(struct oxdp_sock *sock, int fd)
 }
 
 /* In copy mode, freeing a sent packet tells all who wait for its socket that there is room for more
- * (net/core/xsk/sock.c, sock_wfree), which costs a tenth of forwarding a packet if somebody waits for frames to
- * be received there.  So sending has a socket of its own, for which nobody waits. */
+ * (net/core/xsk/sock.c, sock_wfree).  If a thread waits for frames to be received there, that wake-up costs a tenth of
+ * forwarding a packet.  So sending has a socket of its own, which no thread polls. */
 static int make_sender(struct oxdp_sock *sock)
 {
     struct sockaddr_xdp address = {

@@ -18,7 +18,7 @@ struct oxdp_umem {
     uint8_t *base;
     uint32_t n_frames;
 
-    /* By frame: who has it.  Only the present owner writes, so relaxed atomics are enough; the scan that
+    /* The owner of each frame.  Only the present owner writes, so relaxed atomics are enough; the scan that
      * recovers a closed socket's frames looks for that socket's number only. */
     uint16_t *owner;
 
