@@ -83,30 +83,7 @@ ROOMS = {
 # What is still to be cut: (file, room) that ROOMS does not allow, and files in a circle larger than LARGEST_CIRCLE.  The
 # tests fail for an entry that is no longer true: delete its line.  Nothing is ever added.
 TO_BE_CUT = set()
-CIRCLE_TO_BE_CUT = {
-    "ovs/netdev/netdev_xdp.c",
-    "ovs/netdev/netdev_xdp_link.c",
-    "ovs/netdev/netdev_xdp_options.c",
-    "ovs/netdev/netdev_xdp_status.c",
-    "ovs/ports/follow.c",
-    "ovs/ports/hook.c",
-    "ovs/ports/open.c",
-}
-
-
-# The parts of struct dpif_xdp_dp, and the room of each: only that one uses its members.
-PARTS = {
-    "counts": "ovs/datapath",
-    "port_table": "ovs/datapath",
-    "flows": "ovs/lookup",
-    "engine": "ovs/engine",
-    "senders": "ovs/engine",
-    "upcall": "ovs/engine",
-    "ports": "ovs/ports",
-    "provider": "ovs/provider",
-}
-COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-USE_OF_PART = re.compile(rf"\bdp\)?\s*->\s*({'|'.join(PARTS)})\s*\.\s*(\w+)", re.IGNORECASE)
+CIRCLE_TO_BE_CUT = set()
 
 
 def group_of(layer, quote, name, beside):
@@ -252,42 +229,6 @@ def test_forbidden_include_is_seen(layer, line):
 ])
 def test_allowed_include_passes(layer, line):
     assert violations(layer, f"{line}\n") == []
-
-
-def parts_of_others(file, text):
-    """The members of parts of struct dpif_xdp_dp that 'file', with the content 'text', uses and may not."""
-    code = COMMENT.sub("", text)
-    return {f"dp->{part}.{member}" for part, member in USE_OF_PART.findall(code) if PARTS[part] != room_of(file)}
-
-
-def test_members_of_a_part_are_used_in_its_room():
-    found = {f"{file} uses {member}: call a function of {PARTS[member[4:].split('.')[0]]}/ instead"
-             for file, text in texts(("ovs", "tests")).items() for member in parts_of_others(file, text)
-             if not file.startswith("tests/locks/")}
-    assert not found
-
-
-def test_every_part_is_known():
-    text = (TOP / "ovs/datapath/datapath.h").read_text(encoding="utf-8")
-    inside = re.search(r"/\* A part for each room. \*/\n(.*?)\};", text, re.DOTALL)[1]
-    assert set(re.findall(r"(\w+);", inside)) == PARTS.keys(), "give a new part its line in PARTS"
-
-
-@pytest.mark.parametrize("file, line", [
-    ("ovs/ports/open.c", "dp->engine.n_threads++;"),
-    ("ovs/provider/show.c", "    n = thread->dp->ports.n_frames;"),
-    ("ovs/engine/input.c", "CMAP_FOR_EACH (port, node, &(dp)->port_table.by_number)"),
-])
-def test_member_of_another_room_is_seen(file, line):
-    assert len(parts_of_others(file, line)) == 1
-
-
-@pytest.mark.parametrize("file, line", [
-    ("ovs/ports/open.c", "dp->ports.n_frames = 1;"),
-    ("ovs/engine/input.c", "dpif_xdp_flows_lookup(&dp->flows, key);"),
-])
-def test_own_member_passes(file, line):
-    assert not parts_of_others(file, line)
 
 
 @pytest.fixture(scope="module", name="graph")

@@ -75,11 +75,23 @@ enum dpif_xdp_drop {
     DPIF_XDP_N_DROPS
 };
 
+/* Something that failed, and when it may be tried again. */
+struct dpif_xdp_backoff {
+    int error;                          /* 0: it did not fail. */
+    char *text;                         /* Why, or NULL. */
+    unsigned int ms;                    /* How long to wait. */
+    long long int until;                /* Monotonic ms. */
+};
+
 /* The parts of a datapath: only the room that a part is of uses its members,
  * others call functions of that room.  tests/test_layers.py has the rule. */
 
 /* ovs/ports/ */
 struct dpif_xdp_dp_ports {
+    struct dpif_xdp_backoff kernel_side /* Of dp->progs and dp->packets. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct dpif_xdp_backoff tcx_side    /* Of what all ports at tcx share. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     unsigned int take_over_rounds OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool taken_over                     /* Programs of a previous instance are
                                          * gone. */

@@ -86,6 +86,11 @@ struct dpif_xdp_port {
     long long int retry                 /* When to try again, ms; LLONG_MAX:
                                          * it did not fail. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    unsigned int retry_ms               /* How long to wait for that. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint32_t largest_mtu                /* Of the device, or of the other end
+                                         * of a veth: bounds what arrives. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct oxdp_device device;          /* Linux device, if 'is_device': written
                                          * while the port is not open. */
     struct oxdp_offload_undo *offloads OVS_GUARDED_BY(dpif_xdp_port_mutex);
@@ -113,11 +118,15 @@ struct dpif_xdp_port {
     bool sends_segments                 /* A guest whose offloads do not show
                                          * uses some. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    int mode                            /* enum oxdp_mode, if 'hook' has XDP. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    int mode_asked                      /* The same. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     int warned_ifindex                  /* Whose filters were warned of. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
-                                         * programs take its packets.  Read
-                                         * without the mutex. */
+                                         * programs take its packets, or none.
+                                         * Read without the mutex. */
 
     struct dpif_xdp_rxq *rxqs;
     size_t n_rxqs;
@@ -127,6 +136,7 @@ struct dpif_xdp_port {
     bool open;                          /* May be sent to. */
     struct dpif_xdp_sender sender;      /* If 'is_device' without 'rxqs'. */
     bool local_stack;                   /* Complete checksums on receive. */
+    bool packet_socket;                 /* 'rxqs' has one, no programs. */
     bool shaped;                        /* Send through the network stack. */
 };
 

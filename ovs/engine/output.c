@@ -96,7 +96,8 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
     if (OVS_UNLIKELY(!port->open)) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED, n);
         dp_packet_delete_batch(batch, true);
-    } else if (port->is_device && !port->shaped && !ctx->via_stack) {
+    } else if (port->is_device && !port->packet_socket && !port->shaped
+               && !ctx->via_stack) {
         if (port->n_rxqs) {
             dpif_xdp_send_sock(
                 ctx->dp, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,

@@ -315,6 +315,10 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
     } else if (!netdev_rxq_recv(rxq->rxq, batch, NULL)) {
         DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
             pkt_metadata_init(&packet->md, port->port_no);
+            if (port->local_stack) {
+                oxdp_checksum_complete(dp_packet_data(packet),
+                                       dp_packet_size(packet));
+            }
         }
     }
     atomic_add_relaxed(&rxq->n_packets, dp_packet_batch_size(batch), &orig);

@@ -107,7 +107,7 @@ dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *dp,
     if (port && port->is_device) {
         atomic_read(&CONST_CAST(struct dpif_xdp_port *, port)->hook, &hook);
     }
-    return hook;
+    return hook == DPIF_XDP_HOOK_NONE ? DPIF_XDP_HOOK_XDP : hook;
 }
 
 /* Hooks whose programs are to run a flow. */

@@ -24,16 +24,6 @@ VLOG_DEFINE_THIS_MODULE(netdev_xdp);
     "ingress_policing_rate and ingress_policing_kpkts_rate have no effect "  \
     "on a port with XDP: limit it with an OpenFlow meter"
 
-/* Open vSwitch's class with some members replaced.  The rest, among it 'run'
- * by which lib/netdev-linux.c knows its own, stays. */
-static struct netdev_class netdev_xdp_class;
-
-bool
-dpif_xdp_netdev_is(const struct netdev *netdev)
-{
-    return netdev_get_class(netdev) == &netdev_xdp_class;
-}
-
 int
 dpif_xdp_netdev_set_promiscuous(struct netdev *netdev_, bool on)
 {

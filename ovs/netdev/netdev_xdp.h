@@ -32,6 +32,7 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_BOTH,                 /* tcx gets what XDP leaves to it. */
     DPIF_XDP_HOOK_EITHER,               /* No option: packets of a port without a
                                          * device come by either hook. */
+    DPIF_XDP_HOOK_NONE,                 /* No option: the engine alone. */
 };
 
 const char *dpif_xdp_hook_to_string(enum dpif_xdp_hook);
@@ -84,6 +85,8 @@ enum dpif_xdp_warning {
     DPIF_XDP_WARNING_OPTIONS,           /* Keys that are not known. */
     DPIF_XDP_WARNING_POLICING,          /* ingress_policing_rate. */
     DPIF_XDP_WARNING_GUEST,             /* The hook costs a guest's offloads. */
+    DPIF_XDP_WARNING_MTU,
+    DPIF_XDP_WARNING_USERS,             /* The host uses the device, too. */
     DPIF_XDP_N_WARNINGS
 };
 

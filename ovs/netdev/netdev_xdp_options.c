@@ -31,6 +31,7 @@ static const char *const hook_names[] = {
     [DPIF_XDP_HOOK_XDP] = "xdp",
     [DPIF_XDP_HOOK_TCX] = "tcx",
     [DPIF_XDP_HOOK_BOTH] = "both",
+    [DPIF_XDP_HOOK_NONE] = "none",
 };
 
 const char *
@@ -42,7 +43,7 @@ dpif_xdp_hook_to_string(enum dpif_xdp_hook hook)
 bool
 dpif_xdp_hook_from_string(const char *s, enum dpif_xdp_hook *hook)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(hook_names); i++) {
+    for (size_t i = 0; i <= DPIF_XDP_HOOK_BOTH; i++) {
         if (!strcmp(s, hook_names[i])) {
             *hook = i;
             return true;

@@ -39,6 +39,10 @@ struct netdev_xdp {
                                          * shortcut, as last known. */
 };
 
+/* Open vSwitch's class with some members replaced (netdev_xdp.c).  The rest,
+ * among it 'run' by which lib/netdev-linux.c knows its own, stays. */
+extern struct netdev_class netdev_xdp_class;
+
 static inline struct netdev_xdp *
 netdev_xdp_cast(const struct netdev *netdev)
 {

@@ -8,13 +8,12 @@
  * its hook as soon as that is noticed. */
 #include <config.h>
 
-#include "ovs/ports/ports.h"
+#include "ovs/ports/ports_private.h"
 
 #include "core/kernel/netlink.h"
 #include "netdev-provider.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
-#include "ovs/netdev/netdev_xdp.h"
 #include "timeval.h"
 #include "util.h"
 
@@ -41,10 +40,7 @@ is_tap(const struct dpif_xdp_port *port)
 static bool
 has_xdp(const struct dpif_xdp_port *port)
 {
-    int hook;
-
-    atomic_read(&port->hook, &hook);
-    return hook != DPIF_XDP_HOOK_TCX;
+    return dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port));
 }
 
 bool
@@ -107,10 +103,9 @@ set_max_frame(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
 static void
 warn(const struct dpif_xdp_port *port)
 {
+    enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
     bool warn = port->device.guest_offloads;
-    int hook;
 
-    atomic_read(&port->hook, &hook);
     dpif_xdp_netdev_set_warning(
         port->dev, DPIF_XDP_WARNING_GUEST,
         warn && hook == DPIF_XDP_HOOK_XDP ? XDP_WARNING

@@ -1,64 +1,402 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing: the sockets and programs of a port. */
+/* Opening a port, keeping it as its device and its options are, closing it. */
 #include <config.h>
 
-#include "ovs/ports/ports.h"
+#include "ovs/ports/ports_private.h"
 
 #include <errno.h>
+#include <limits.h>
 
-#include "core/kernel/clsact.h"
+#include "core/kernel/device.h"
+#include "core/kernel/netlink.h"
 #include "core/programs/tcx.h"
+#include "core/xsk/sock.h"
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
-#include "ovs/netdev/netdev_internal.h"
-#include "ovs/netdev/netdev_xdp.h"
 #include "openvswitch/vlog.h"
-#include "util.h"
-#include "core/xsk/sock.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
+#include "timeval.h"
+#include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_open);
 
+static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(60, 20);
+
 static int open_device(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-static int open_netdev(struct dpif_xdp_port *);
-static void warn_of_filters(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+static int open_netdev(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+static int look_at_device(struct dpif_xdp_port *, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+static bool look_at_changes(struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+static int serve(struct dpif_xdp_dp *, struct dpif_xdp_port *, char **whyp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+static void follow_everything(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+static void tell_refusal(struct dpif_xdp_port *, int error, const char *why);
 
-/* Gives the queues of 'port', which has all else, to engine threads. */
-static int
-start_receiving(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
+int
+dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    char *text = NULL;
-    int error = dpif_xdp_threads_add_port(dp, port, &text);
+    int error = port->is_device ? open_device(dp, port) : open_netdev(dp, port);
 
     if (!error) {
         ovs_rwlock_wrlock(&port->tx_rwlock);
         port->open = true;
         ovs_rwlock_unlock(&port->tx_rwlock);
-        return 0;
     }
-    VLOG_ERR("%s: %s", netdev_get_name(port->dev), text);
-    dpif_xdp_port_close(dp, port);
-    if (port->is_device) {
-        dpif_xdp_netdev_set_status(port->dev, "none", "none", NULL, text);
-    }
-    free(text);
     return error;
 }
 
-int
-dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+static int
+open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    int error = (port->is_device ? open_device(dp, port)
-                 : open_netdev(port));
+    char *why = NULL;
+    int error = look_at_device(port, &why);
 
-    if (!error) {
-        error = start_receiving(dp, port);
+    error = error ? error : serve(dp, port, &why);
+    if (error) {
+        tell_refusal(port, error, why);
+        dpif_xdp_port_forget_obj(dp, port);
+        memset(&port->device, 0, sizeof port->device);
+    } else {
+        if (dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_NONE
+            && dp->ports.taken_over) {
+            dpif_xdp_netdev_count_start(port->dev, dp->progs, &port->device);
+        }
+        dpif_xdp_port_set_tcx_output(dp, port, true);
+        follow_everything(dp, port);
+        dpif_xdp_port_warn_of_filters(dp, port);
+    }
+    free(why);
+    return error;
+}
+
+/* Opens 'n' queues for a port without AF_XDP: taps, tunnels, test devices. */
+static int
+open_netdev(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    struct netdev *netdev = port->dev;
+    size_t n = netdev_n_rxq(netdev);
+
+    char *text = NULL;
+    int error = 0;
+
+    port->rxqs = xcalloc(n, sizeof *port->rxqs);
+    for (size_t i = 0; i < n && !error; i++) {
+        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
+
+        error = netdev_rxq_open(netdev, &rxq->rxq, i);
+        if (!error) {
+            rxq->port = port;
+            rxq->fd = (is_netdev_linux_class(netdev_get_class(netdev))
+                       ? netdev_rxq_linux_cast(rxq->rxq)->fd : -1);
+            port->n_rxqs++;
+        }
+    }
+    error = error ? error : dpif_xdp_threads_add_port(dp, port, &text);
+    if (error) {
+        VLOG_ERR("%s: cannot receive from the device: %s",
+                 netdev_get_name(netdev), text ? text : ovs_strerror(error));
+        free(text);
+        dpif_xdp_port_close(dp, port);
     }
     return error;
+}
+
+/* Sees what device there is for 'port', and whether the switch may have it. */
+static int
+look_at_device(struct dpif_xdp_port *port, char **errorp)
+{
+    const char *name = netdev_get_name(port->dev);
+    int error = dpif_xdp_port_check_device(name, errorp);
+
+    port->change_seq = netdev_get_change_seq(port->dev);
+    if (error) {
+        return error;
+    }
+    error = -oxdp_device_get(name, &port->device);
+    if (error) {
+        *errorp = xasprintf("cannot ask the kernel about %s: %s", name,
+                            ovs_strerror(error));
+        return error;
+    }
+    atomic_store(&port->hook, DPIF_XDP_HOOK_NONE);
+    port->redirects = false;
+    port->prepared = false;
+    port->native = false;
+    port->local_stack = false;
+    look_at_changes(port);
+    return 0;
+}
+
+/* Notes what matters for the choice of a hook and may change while the device
+ * stays the same.  Returns whether anything is otherwise than it was. */
+static bool
+look_at_changes(struct dpif_xdp_port *port)
+{
+    const char *name = netdev_get_name(port->dev);
+    uint32_t mtu_before = port->largest_mtu;
+    bool xdp_before = port->device.peer_xdp;
+    bool offloads_before = port->device.guest_offloads;
+    struct oxdp_link peer;
+    int mtu;
+
+    port->largest_mtu = netdev_get_mtu(port->dev, &mtu) ? 0 : mtu;
+    if (port->device.peer_ifindex
+        && !oxdp_link_get_in(port->device.peer_nsid, port->device.peer_ifindex,
+                             &peer, NULL)) {
+        port->largest_mtu = MAX(port->largest_mtu, peer.mtu);
+    }
+    port->device.peer_xdp = oxdp_device_peer_has_xdp(name);
+    if (port->device.peer_xdp != xdp_before) {
+        VLOG_INFO("%s: an XDP program %s the other end", name,
+                  xdp_before ? "went from" : "came to");
+    }
+    port->device.guest_offloads = dpif_xdp_port_guest_has_offloads(port);
+    if (port->device.guest_offloads != offloads_before) {
+        VLOG_INFO("%s: the guest turned its offloads %s", name,
+                  offloads_before ? "off" : "on");
+    }
+    return (port->largest_mtu != mtu_before
+            || port->device.peer_xdp != xdp_before
+            || port->device.guest_offloads != offloads_before);
+}
+
+/* The program of 'port', open with XDP or soon to be. */
+static int
+use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+        enum dpif_xdp_hook hook, char **whyp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    char *none = NULL;
+
+    if (!dpif_xdp_hook_has_xdp(hook)) {
+        dpif_xdp_port_forget_obj(dp, port);
+        return 0;
+    }
+    if (dpif_xdp_kernel_side_prepare(dp, &none)) {
+        free(none);
+        return 0;
+    }
+    return dpif_xdp_port_use_wanted_obj(dp, port, whyp);
+}
+
+/* What to say of the MTU of 'port', or NULL.  The caller frees it. */
+static char *
+mtu_warning(const struct dpif_xdp_port *port,
+            const struct dpif_xdp_choices *choices)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    if (dpif_xdp_hook_has_xdp(choices->wanted)
+        && port->largest_mtu > OXDP_MAX_MTU) {
+        return xasprintf("MTU %"PRIu32" is larger than XDP takes, which is "
+                         "%u: %s serves the port",
+                         port->largest_mtu, OXDP_MAX_MTU,
+                         dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port))
+                         ? "tcx" : "the engine");
+    }
+    return NULL;
+}
+
+/* Says how 'port' is served and, if that is not the first choice, 'why'. */
+static void
+tell(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices,
+     const char *why)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
+    bool has_xdp = dpif_xdp_hook_has_xdp(hook);
+    const char *mode = has_xdp ? oxdp_mode_to_string(port->mode) : "none";
+    char *mtu = mtu_warning(port, choices);
+    char *text = NULL;
+
+    if (why) {
+        text = (hook == DPIF_XDP_HOOK_NONE
+                ? xasprintf("%s; the engine serves the port alone, through a "
+                            "packet socket", why)
+                : xasprintf("%s; %s%s%s is used", why,
+                            has_xdp ? "XDP" : "tcx",
+                            has_xdp ? " in mode " : "", has_xdp ? mode : ""));
+    }
+    if (dpif_xdp_netdev_set_status(port->dev, mode,
+                                   dpif_xdp_hook_to_string(hook), port->obj,
+                                   text) && text) {
+        VLOG_WARN_RL(&rl, "%s: %s", netdev_get_name(port->dev), text);
+    }
+    dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_MTU, mtu);
+    free(text);
+    free(mtu);
+}
+
+static void
+tell_refusal(struct dpif_xdp_port *port, int error, const char *why)
+{
+    if (dpif_xdp_netdev_set_status(port->dev, "none",
+                                   dpif_xdp_hook_to_string(DPIF_XDP_HOOK_NONE),
+                                   NULL, why)) {
+        /* A device that went while it was opened is no trouble. */
+        VLOG_RL(&rl, error == ENODEV ? VLL_INFO : VLL_ERR,
+                "%s: cannot use the device: %s", netdev_get_name(port->dev),
+                why ? why : ovs_strerror(error));
+    }
+}
+
+/* What is not at the hook that it should have is tried again.  (A mode that the
+ * driver has not does not come.) */
+static void
+plan_retry(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    if (dpif_xdp_port_get_hook(port) == choices->list[0].hook) {
+        port->retry_ms = 0;
+        port->retry = LLONG_MAX;
+    } else {
+        port->retry_ms = dpif_xdp_backoff_next(port->retry_ms);
+        port->retry = time_msec() + port->retry_ms;
+    }
+}
+
+/* Has 'port' served in the best way that its device, its options and the kernel
+ * allow, and says how. */
+static int
+serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
+{
+    bool is_new = (dpif_xdp_port_get_hook(port) == DPIF_XDP_HOOK_NONE
+                   && !port->packet_socket);
+    struct dpif_xdp_netdev_config config;
+    struct dpif_xdp_choices choices;
+    char *obj_error = NULL;
+    int error;
+
+    dpif_xdp_netdev_get_config(port->dev, &config);
+    port->config_seq = config.seq;
+    port->obj_seq = config.obj_seq;
+    dpif_xdp_port_choices(dp, port, &config, &choices);
+    error = use_obj(dp, port, choices.list[0].hook, &obj_error);
+    if (error && is_new) {
+        *whyp = obj_error;
+        return error;
+    }
+    error = dpif_xdp_port_serve(dp, port, &choices, whyp);
+    if (!error) {
+        if (!dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))) {
+            dpif_xdp_port_forget_obj(dp, port);
+        }
+        plan_retry(port, &choices);
+        tell(port, &choices, *whyp);
+        if (obj_error) {
+            VLOG_ERR("%s: the program stays that of %s: %s",
+                     netdev_get_name(port->dev),
+                     port->obj ? port->obj : "the datapath", obj_error);
+            dpif_xdp_netdev_set_obj_status(port->dev, port->obj, obj_error);
+        }
+    }
+    free(obj_error);
+    return error;
+}
+
+/* An XDP program came to the other end of the veth that 'port', at the same
+ * hook as before, is; or went. */
+static int
+follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    bool peer_xdp = port->device.peer_xdp;
+
+    if (dpif_xdp_port_get_hook(port) == DPIF_XDP_HOOK_TCX) {
+        int error = -oxdp_tcx_set_from_xdp(dp->progs, port->device.ifindex,
+                                           peer_xdp);
+
+        if (error) {
+            return error;
+        }
+    }
+    oxdp_offloads_follow_peer(netdev_get_name(port->dev), peer_xdp,
+                              &port->offloads);
+    return 0;
+}
+
+/* Has an open port served anew, without a gap. */
+static int
+serve_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    enum dpif_xdp_hook before = dpif_xdp_port_get_hook(port);
+    char *why = NULL;
+    int error = serve(dp, port, &why);
+
+    if (!error && before == DPIF_XDP_HOOK_NONE
+        && dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_NONE) {
+        VLOG_INFO("%s: programs serve the port now",
+                  netdev_get_name(port->dev));
+        if (dp->ports.taken_over) {
+            dpif_xdp_netdev_count_start(port->dev, dp->progs, &port->device);
+        }
+        dpif_xdp_port_set_tcx_output(dp, port, true);
+    }
+    free(why);
+    return error ? error : follow_peer(dp, port);
+}
+
+void
+dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    struct dpif_xdp_netdev_config config;
+    bool changed = look_at_changes(port);
+
+    dpif_xdp_netdev_get_config(port->dev, &config);
+    changed |= (config.seq != port->config_seq
+                || config.obj_seq != port->obj_seq);
+    if (changed) {
+        port->retry_ms = 0;
+    }
+    if ((changed || time_msec() >= port->retry) && serve_again(dp, port)) {
+        dpif_xdp_port_close(dp, port);
+        port->retry = 0;                /* Opens it anew. */
+        return;
+    }
+    follow_everything(dp, port);
+}
+
+/* What is looked at whenever something happened to the device of 'port'. */
+static void
+follow_everything(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    struct dpif_xdp_netdev_config config;
+
+    dpif_xdp_netdev_get_config(port->dev, &config);
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    port->shaped = config.shaped;
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_port_follow_carrier(dp, port);
+    if (dpif_xdp_upcalls_port(dp)) {
+        dpif_xdp_port_follow_shortcut(dp, port);
+    }
+    dpif_xdp_port_follow_guest(dp, port);
+    dpif_xdp_port_warn_of_users(port);
+}
+
+/* Takes all programs from the device of 'port'. */
+static void
+detach(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
+
+    oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
+    dpif_xdp_port_set_tcx_output(dp, port, false);
+    dpif_xdp_flow_lock(dp);
+    dpif_xdp_fastpath_port_closed(dp, port->port_no);
+    dpif_xdp_flow_unlock(dp);
+    if (hook != DPIF_XDP_HOOK_NONE) {
+        dp->ports.n_xdp_ports -= dpif_xdp_hook_has_xdp(hook);
+        dpif_xdp_netdev_count_stop(port->dev);
+        oxdp_progs_detach(dp->progs, port->device.ifindex);
+        atomic_store(&port->hook, DPIF_XDP_HOOK_NONE);
+    }
 }
 
 void
@@ -69,20 +407,10 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     ovs_rwlock_unlock(&port->tx_rwlock);
 
     if (port->is_device && dp->progs) {
-        oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
-        dpif_xdp_port_set_tcx_output(dp, port, false);
-        dpif_xdp_flow_lock(dp);
-        dpif_xdp_fastpath_port_closed(dp, port->port_no);
-        dpif_xdp_flow_unlock(dp);
+        detach(dp, port);
     }
     if (port->is_device && port->device.ifindex) {
-        int hook;
-
-        atomic_read(&port->hook, &hook);
-        dp->ports.n_xdp_ports -= hook != DPIF_XDP_HOOK_TCX;
-        dpif_xdp_netdev_count_stop(port->dev);
         dpif_xdp_netdev_set_promiscuous(port->dev, false);
-        oxdp_progs_detach(dp->progs, port->device.ifindex);
     }
     dpif_xdp_sender_close(dp, port);
     dpif_xdp_threads_remove_port(port);
@@ -93,359 +421,9 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     free(port->rxqs);
     port->rxqs = NULL;
     port->n_rxqs = 0;
+    port->packet_socket = false;
 
     oxdp_offloads_restore(port->offloads);
     port->offloads = NULL;
     memset(&port->device, 0, sizeof port->device);
-}
-
-/* Opens 'n' queues for a port without AF_XDP: taps, tunnels, test devices. */
-static int
-open_netdev(struct dpif_xdp_port *port)
-{
-    struct netdev *netdev = port->dev;
-    size_t n = netdev_n_rxq(netdev);
-
-    port->rxqs = xcalloc(n, sizeof *port->rxqs);
-    for (size_t i = 0; i < n; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
-        int error = netdev_rxq_open(netdev, &rxq->rxq, i);
-
-        if (error) {
-            VLOG_ERR("%s: cannot receive from the device (%s)",
-                     netdev_get_name(netdev), ovs_strerror(error));
-            while (i-- > 0) {
-                netdev_rxq_close(port->rxqs[i].rxq);
-            }
-            free(port->rxqs);
-            port->rxqs = NULL;
-            return error;
-        }
-        rxq->port = port;
-        rxq->fd = (is_netdev_linux_class(netdev_get_class(netdev))
-                   ? netdev_rxq_linux_cast(rxq->rxq)->fd : -1);
-    }
-    port->n_rxqs = n;
-    return 0;
-}
-
-/* The BPF programs and the packet memory, made for the first device. */
-static int
-prepare_kernel_side(struct dpif_xdp_dp *dp, char **errorp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    if (!dp->packets) {
-        int error = dpif_xdp_packets_create(dp->ports.n_frames, &dp->packets);
-
-        if (error == EPERM || error == EACCES) {
-            *errorp = xasprintf("AF_XDP is not permitted: run as root, or "
-                                "with CAP_NET_RAW");
-            return error;
-        } else if (error) {
-            *errorp = xasprintf("cannot create a UMEM of %"PRIu32" frames "
-                                "(%s): lower other_config:xdp-umem-frames or "
-                                "raise the limit on locked memory",
-                                dp->ports.n_frames, ovs_strerror(error));
-            return error;
-        }
-    }
-    if (!dp->progs) {
-        const struct oxdp_progs_config config = {
-            .max_ports = DPIF_XDP_MAX_PORTS,
-            .max_sockets = DPIF_XDP_MAX_SOCKETS,
-            .n_flows = dp->ports.n_fast_flows,
-            .name = dp->name,
-        };
-        int error = -oxdp_progs_load(&config, &dp->progs, errorp);
-
-        if (error) {
-            return error;
-        }
-        if (oxdp_progs_unpinned(dp->progs)) {
-            VLOG_INFO("%s: programs end with this process: %s", dp->name,
-                      oxdp_progs_unpinned(dp->progs));
-        }
-        if (dp->ports.n_fast_flows) {
-            dp->fastpath = dpif_xdp_fastpath_create(dp);
-        }
-    }
-    return 0;
-}
-
-/* Opens the sockets of 'port' and attaches the program, in one way. */
-static int
-try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-         enum oxdp_mode mode, uint32_t n_queues, char **errorp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    int fds[DPIF_XDP_MAX_QUEUES];
-    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, fds,
-                                           errorp);
-
-    if (error) {
-        return error;
-    }
-    error = -(port->open
-              ? oxdp_progs_attach_before(dp->progs, port->device.ifindex,
-                                         mode != OXDP_MODE_GENERIC,
-                                         port->device.local_stack,
-                                         fds, n_queues, errorp)
-              : oxdp_progs_attach(dp->progs, port->device.ifindex,
-                                  mode != OXDP_MODE_GENERIC,
-                                  port->device.local_stack,
-                                  odp_to_u32(port->port_no), fds, n_queues,
-                                  errorp));
-    if (error) {
-        dpif_xdp_port_close_sockets(port, n_queues);
-    } else {
-        ovs_rwlock_wrlock(&port->tx_rwlock);
-        port->n_rxqs = n_queues;
-        ovs_rwlock_unlock(&port->tx_rwlock);
-    }
-    return error;
-}
-
-/* Opens 'port' in the first mode that works of those that it may use. */
-static int
-open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-           enum oxdp_mode wanted, enum oxdp_mode *modep, char **errorp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    const char *name = netdev_get_name(port->dev);
-    enum oxdp_mode first, last, mode;
-    uint32_t n_queues;
-    int error;
-
-    if (port->device.mtu > OXDP_MAX_MTU) {
-        *errorp = xasprintf("MTU %"PRIu32" is too large for XDP: set it to at "
-                            "most %u", port->device.mtu, OXDP_MAX_MTU);
-        return EINVAL;
-    }
-    port->local_stack = port->device.local_stack;
-
-    n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
-    port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
-    first = (wanted != OXDP_MODE_BEST_EFFORT ? wanted
-             : port->device.zerocopy ? OXDP_MODE_NATIVE_ZEROCOPY
-             : OXDP_MODE_NATIVE);
-    last = wanted == OXDP_MODE_BEST_EFFORT ? OXDP_MODE_GENERIC : wanted;
-    for (mode = first; mode <= last; mode++) {
-        free(*errorp);
-        *errorp = NULL;
-        error = try_mode(dp, port, mode, n_queues, errorp);
-        if (error != EOPNOTSUPP && error != EINVAL) {
-            break;
-        }
-    }
-    if (!error) {
-        port->native = mode != OXDP_MODE_GENERIC;
-        oxdp_offloads_off(name, &port->offloads);
-        VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s", name,
-                  oxdp_mode_to_string(mode), n_queues,
-                  n_queues == 1 ? "" : "s");
-        *modep = mode;
-    }
-    return error;
-}
-
-/* The file of the program that 'port' shall have, NULL for ours.  The caller
- * frees it. */
-static char *
-wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    char *obj = dpif_xdp_netdev_get_obj(port->dev);
-
-    if (!obj) {
-        obj = nullable_xstrdup(dp->ports.obj);
-    }
-    if (!dpif_xdp_obj_is_file(obj)) {
-        free(obj);
-        obj = NULL;
-    }
-    return obj;
-}
-
-/* Gives 'port' the program in file 'obj', or ours: at once if it is open. */
-static int
-use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, const char *obj,
-        char **errorp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    uint32_t port_no = odp_to_u32(port->port_no);
-    struct dp_capability before = oxdp_progs_capability(dp->progs, port_no);
-    int error = -oxdp_progs_use(dp->progs, port_no, obj, errorp);
-    struct dp_capability now = oxdp_progs_capability(dp->progs, port_no);
-
-    if (error) {
-        return error;
-    }
-    if (!nullable_string_is_equal(obj, port->obj)) {
-        VLOG_INFO("%s: XDP program of %s", netdev_get_name(port->dev),
-                  obj ? obj : "the datapath");
-        free(port->obj);
-        port->obj = nullable_xstrdup(obj);
-    }
-    if (memcmp(&before, &now, sizeof now)) {
-        dpif_xdp_flow_lock(dp);
-        dpif_xdp_fastpath_program_changed(dp, port->port_no);
-        dpif_xdp_flow_unlock(dp);
-    }
-    return 0;
-}
-
-void
-dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    if (port->obj) {
-        use_obj(dp, port, NULL, NULL);
-    }
-}
-
-int
-dpif_xdp_port_open_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-                       enum oxdp_mode wanted, const char **mode_text,
-                       char **errorp)
-{
-    char *obj = wanted_obj(dp, port);
-    int error = use_obj(dp, port, obj, errorp);
-    enum oxdp_mode mode;
-
-    error = error ? error : open_modes(dp, port, wanted, &mode, errorp);
-    if (!error) {
-        *mode_text = oxdp_mode_to_string(mode);
-    }
-    free(obj);
-    return error;
-}
-
-static int
-open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    const char *name = netdev_get_name(port->dev);
-    struct dpif_xdp_netdev_config config;
-    const char *mode_text = "none";
-    enum dpif_xdp_hook hook = DPIF_XDP_HOOK_XDP;
-    char *text = NULL;
-    bool changed;
-    int error;
-
-    dpif_xdp_netdev_get_config(port->dev, &config);
-    port->config_seq = config.seq;
-    port->obj_seq = config.obj_seq;
-    port->change_seq = netdev_get_change_seq(port->dev);
-    port->redirects = false;
-    port->prepared = false;
-    port->local_stack = false;
-    port->shaped = config.shaped;
-
-    error = prepare_kernel_side(dp, &text);
-    if (error) {
-        goto out;
-    }
-    error = -oxdp_device_get(name, &port->device);
-    if (error) {
-        text = xasprintf("cannot ask the kernel about %s: %s", name,
-                         ovs_strerror(error));
-        goto out;
-    }
-    hook = dpif_xdp_port_choose_hook(dp, port, &config);
-    if (hook == DPIF_XDP_HOOK_TCX) {
-        dpif_xdp_port_forget_obj(dp, port);
-        error = dpif_xdp_port_open_tcx(dp, port, &text);
-    } else {
-        error = dpif_xdp_port_open_xdp(dp, port, config.mode, &mode_text,
-                                       &text);
-        if (!error && hook == DPIF_XDP_HOOK_BOTH) {
-            error = dpif_xdp_port_continue_at_tcx(dp, port, &text);
-        }
-    }
-    if (!error) {
-        if (dp->ports.taken_over) {
-            dpif_xdp_netdev_count_start(port->dev, dp->progs,
-                                        &port->device);
-        }
-        dpif_xdp_port_set_hook(dp, port, hook);
-        dpif_xdp_port_set_tcx_output(dp, port, true);
-        dpif_xdp_port_follow_carrier(dp, port);
-        if (hook != DPIF_XDP_HOOK_TCX && !dp->ports.n_xdp_ports++) {
-            dpif_xdp_ports_follow_xdp(dp);
-        }
-    }
-
-out:
-    if (error && dp->progs) {
-        dpif_xdp_port_forget_obj(dp, port);
-    }
-    changed = dpif_xdp_netdev_set_status(port->dev,
-                                         error ? "none" : mode_text,
-                                         dpif_xdp_hook_to_string(hook),
-                                         port->obj, text);
-    if (error) {
-        if (changed) {
-            /* A device that went while it was opened is no trouble. */
-            VLOG(error == ENODEV ? VLL_INFO : VLL_ERR,
-                 "%s: cannot use the device with %s: %s", name,
-                 hook == DPIF_XDP_HOOK_TCX ? "tcx" : "XDP",
-                 text ? text : ovs_strerror(error));
-        }
-        free(port->rxqs);
-        port->rxqs = NULL;
-        memset(&port->device, 0, sizeof port->device);
-    } else {
-        warn_of_filters(dp, port);
-        dpif_xdp_port_follow_guest(dp, port);
-    }
-    free(text);
-    return error;
-}
-
-/* Says, once for each device, that a user's filters are in vain now. */
-static void
-warn_of_filters(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    struct oxdp_clsact_filter first;
-
-    if (port->warned_ifindex != port->device.ifindex
-        && oxdp_tcx_hides_filters(dp->progs, port->device.ifindex, &first)) {
-        port->warned_ifindex = port->device.ifindex;
-        VLOG_WARN("%s: the device has ingress filters of tc, the first of kind "
-                  "%s with priority %"PRIu32", which see no packet any more "
-                  "that the switch takes, because it stands before them: do "
-                  "in OpenFlow what they do, or do it at the other end of the "
-                  "wire (\"tc filter show dev %s ingress\" lists them)",
-                  netdev_get_name(port->dev), first.kind, first.priority,
-                  netdev_get_name(port->dev));
-    }
-}
-
-void
-dpif_xdp_port_follow_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-{
-    struct dpif_xdp_netdev_config config;
-    enum dpif_xdp_hook wanted;
-    char *text = NULL;
-    char *obj;
-    int hook;
-
-    dpif_xdp_netdev_get_config(port->dev, &config);
-    port->obj_seq = config.obj_seq;
-    atomic_read(&port->hook, &hook);
-    wanted = dpif_xdp_port_choose_hook(dp, port, &config);
-    if ((int) wanted != hook) {
-        port->config_seq = UINT64_MAX;          /* Opens it anew. */
-    }
-    if ((int) wanted != hook || hook == DPIF_XDP_HOOK_TCX) {
-        return;
-    }
-
-    obj = wanted_obj(dp, port);
-    if (use_obj(dp, port, obj, &text)) {
-        VLOG_ERR("%s: the program stays that of %s: %s",
-                 netdev_get_name(port->dev),
-                 port->obj ? port->obj : "the datapath", text);
-    }
-    dpif_xdp_netdev_set_obj_status(port->dev, port->obj, text);
-    free(obj);
-    free(text);
 }

@@ -3,7 +3,7 @@
  * ovs/ports/open.c and ovs/ports/follow.c. */
 #include <config.h>
 
-#include "ovs/ports/ports.h"
+#include "ovs/ports/ports_private.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -72,7 +72,6 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
 {
     struct netdev *netdev, *dev;
     struct dpif_xdp_port *port;
-    enum netdev_flags flags;
     int error;
 
     if (dpif_xdp_port_find_by_name(dp, devname)) {
@@ -87,13 +86,6 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
         netdev_close(netdev);
         return error;
     }
-    netdev_get_flags(dev, &flags);
-    if (flags & NETDEV_LOOPBACK) {
-        VLOG_ERR("%s: cannot add a loopback device", devname);
-        netdev_close(dev);
-        netdev_close(netdev);
-        return EINVAL;
-    }
 
     port = xzalloc(sizeof *port);
     port->port_no = port_no;
@@ -105,7 +97,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     port->can_send = netdev_n_txq(dev) > 0;
     ovs_rwlock_init(&port->tx_rwlock);
     dpif_xdp_sender_init(&port->sender);
-    atomic_init(&port->hook, DPIF_XDP_HOOK_XDP);
+    atomic_init(&port->hook, DPIF_XDP_HOOK_NONE);
 
     error = dpif_xdp_port_open(dp, port);
     if (error) {

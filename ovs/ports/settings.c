@@ -24,6 +24,10 @@ dpif_xdp_ports_set_sizes(struct dpif_xdp_dp *dp, uint32_t n_frames,
                          uint32_t n_flows)
 {
     if (!dp->packets) {
+        if (n_frames != dp->ports.n_frames
+            || n_flows != dp->ports.n_fast_flows) {
+            dpif_xdp_ports_retry(dp);
+        }
         dp->ports.n_frames = n_frames;
         dp->ports.n_fast_flows = n_flows;
     }

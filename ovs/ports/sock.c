@@ -2,7 +2,7 @@
 /* The AF_XDP sockets of a port. */
 #include <config.h>
 
-#include "ovs/ports/ports.h"
+#include "ovs/ports/ports_private.h"
 
 #include <errno.h>
 

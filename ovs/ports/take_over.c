@@ -3,7 +3,7 @@
  * devices run its flows until this one is ready for their packets. */
 #include <config.h>
 
-#include "ovs/ports/ports.h"
+#include "ovs/ports/ports_private.h"
 
 #include <errno.h>
 
@@ -66,7 +66,8 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     dp->ports.taken_over = true;
     dpif_xdp_internal_sweep();
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
-        if (port->is_device && port->device.ifindex) {
+        if (port->is_device
+            && dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_NONE) {
             int error = -oxdp_progs_error(dp->progs, port->device.ifindex);
 
             if (error) {

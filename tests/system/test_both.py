@@ -187,14 +187,3 @@ def test_known_flows_outlive_the_daemon(both):
         quiet(both, COPY_THEN_EDIT)
         settle(both, frame, ends)
         assert test_tcx.flow_counts(switch, "dp:tcx", "udp")[2]
-
-
-def test_refusal_says_why(both):
-    """tcx takes less than XDP: the port that cannot have both has neither, and says so."""
-    both.plug("extra", mtu=3490)
-    both.switch.expected += ["to-extra", "MTU"]
-    both.switch.vsctl("add-port", "br0", "to-extra", "--", "set", "interface", "to-extra", BOTH, check=False)
-    error = lab.wait_until(lambda: both.switch.error("to-extra"), "an error")
-    assert "MTU 3490 is too large: set it to at most 3450" in error
-    both.switch.vsctl("set", "interface", "to-extra", "options:xdp-hook=xdp")
-    lab.wait_until(lambda: not both.switch.error("to-extra"), "no more error")

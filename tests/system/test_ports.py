@@ -146,20 +146,6 @@ def test_container_that_dies(network):
     assert network.switch.process.running()
 
 
-def test_mtu_too_large(network):
-    network.switch.expected += ["MTU", "to-jumbo"]
-    jumbo = network.plug("jumbo", mtu=9000)
-    network.switch.vsctl("add-port", "br0", "to-jumbo", check=False)
-    error = lab.wait_until(lambda: network.switch.error("to-jumbo"), "an error")
-    assert "MTU 9000 is too large for XDP" in error
-    assert xdp.attached("to-jumbo") is None
-
-    lab.run("ip", "link", "set", "to-jumbo", "mtu", "1500")
-    jumbo.run("ip", "link", "set", "eth0", "mtu", "1500")
-    network.switch.vsctl("--", "del-port", "to-jumbo", "--", "add-port", "br0", "to-jumbo")
-    assert not network.switch.error("to-jumbo")
-
-
 def test_largest_mtu(network):
     big = [network.add_container(f"big{n}", 20 + n, mtu=3498) for n in (1, 2)]
     assert traffic.ping(big[0], "10.0.0.22", size=3470, options=("-M", "do")) == 3
@@ -186,18 +172,6 @@ def test_mode_changed_under_traffic(network):
             network.switch.vsctl("set", "interface", "to-green", f"options:xdp-mode={mode}")
             lab.wait_until(lambda: (xdp.attached("to-green") or [0])[0] == mode.replace("best-effort", "native"), mode)
         stream.flowing()
-
-
-def test_mode_that_the_device_has_not(network):
-    """veth has no zero-copy."""
-    network.switch.expected += ["to-extra"]
-    network.plug("extra")
-    network.switch.vsctl("add-port", "br0", "to-extra", "--", "set", "interface", "to-extra",
-                         "options:xdp-mode=native-with-zerocopy", check=False)
-    assert lab.wait_until(lambda: network.switch.error("to-extra"), "an error")
-    assert xdp.attached("to-extra") is None
-    network.switch.vsctl("set", "interface", "to-extra", "options:xdp-mode=native")
-    lab.wait_until(lambda: not network.switch.error("to-extra"), "no more error")
 
 
 def test_foreign_xdp_program(network):

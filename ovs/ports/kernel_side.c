@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all ports with programs share: the packet memory, the BPF programs and
+ * their tables.  Made for the first port that needs it.
+ *
+ * If that fails, it is tried again when another port needs it, or a port that
+ * does without for the time being; but not before a while has passed, which
+ * doubles from one failure to the next.  Meanwhile the reason is what was said
+ * the last time. */
+#include <config.h>
+
+#include "ovs/ports/ports_private.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "core/programs/progs.h"
+#include "openvswitch/vlog.h"
+#include "ovs/engine/packet.h"
+#include "ovs/fastpath/fastpath.h"
+#include "timeval.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_kernel_side);
+
+#define FIRST_RETRY_MS 1000
+#define LAST_RETRY_MS 60000
+
+unsigned int
+dpif_xdp_backoff_next(unsigned int ms)
+{
+    return ms ? MIN(2 * ms, LAST_RETRY_MS) : FIRST_RETRY_MS;
+}
+
+bool
+dpif_xdp_backoff_waits(const struct dpif_xdp_backoff *backoff, int *error,
+                       char **errorp)
+{
+    if (!backoff->error || time_msec() >= backoff->until) {
+        return false;
+    }
+    *error = backoff->error;
+    *errorp = nullable_xstrdup(backoff->text);
+    return true;
+}
+
+void
+dpif_xdp_backoff_note(struct dpif_xdp_backoff *backoff, int error,
+                      const char *text)
+{
+    free(backoff->text);
+    backoff->text = error ? nullable_xstrdup(text) : NULL;
+    backoff->error = error;
+    backoff->ms = error ? dpif_xdp_backoff_next(backoff->ms) : 0;
+    backoff->until = time_msec() + backoff->ms;
+}
+
+void
+dpif_xdp_ports_retry(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_port *port;
+
+    dp->ports.kernel_side.until = 0;
+    dp->ports.tcx_side.until = 0;
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
+        if (port->retry != LLONG_MAX) {
+            port->retry = 0;
+        }
+    }
+}
+
+static int
+make_packets(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    int error = dpif_xdp_packets_create(dp->ports.n_frames, &dp->packets);
+
+    if (error == EPERM || error == EACCES) {
+        *errorp = xasprintf("AF_XDP is not permitted: run as root, or with "
+                            "CAP_NET_RAW");
+    } else if (error == EAFNOSUPPORT) {
+        *errorp = xasprintf("this kernel has no AF_XDP sockets: it needs "
+                            "CONFIG_XDP_SOCKETS");
+    } else if (error) {
+        *errorp = xasprintf("cannot create a UMEM of %"PRIu32" frames (%s): "
+                            "lower other_config:xdp-umem-frames or raise the "
+                            "limit on locked memory (\"ulimit -l\", "
+                            "LimitMEMLOCK of systemd)", dp->ports.n_frames,
+                            ovs_strerror(error));
+    }
+    return error;
+}
+
+static int
+load_programs(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const struct oxdp_progs_config config = {
+        .max_ports = DPIF_XDP_MAX_PORTS,
+        .max_sockets = DPIF_XDP_MAX_SOCKETS,
+        .n_flows = dp->ports.n_fast_flows,
+        .name = dp->name,
+    };
+    int error = -oxdp_progs_load(&config, &dp->progs, errorp);
+
+    if (!error && oxdp_progs_unpinned(dp->progs)) {
+        VLOG_INFO("%s: programs end with this process: %s", dp->name,
+                  oxdp_progs_unpinned(dp->progs));
+    }
+    if (!error && dp->ports.n_fast_flows) {
+        dp->fastpath = dpif_xdp_fastpath_create(dp);
+    }
+    return error;
+}
+
+int
+dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
+{
+    bool had_failed = dp->ports.kernel_side.error;
+    int error;
+
+    if (dp->progs) {
+        return 0;
+    }
+    if (dpif_xdp_backoff_waits(&dp->ports.kernel_side, &error, errorp)) {
+        return error;
+    }
+    error = dp->packets ? 0 : make_packets(dp, errorp);
+    error = error ? error : load_programs(dp, errorp);
+    dpif_xdp_backoff_note(&dp->ports.kernel_side, error, *errorp);
+    if (!error && had_failed) {
+        VLOG_INFO("%s: programs can be used now", dp->name);
+        dpif_xdp_ports_retry(dp);
+    }
+    return error;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A port without programs: the engine receives copies of what arrives through
+ * a packet socket of Open vSwitch's own, as stock Open vSwitch does in
+ * userspace.  For devices on a host where BPF or AF_XDP cannot be had. */
+#include <config.h>
+
+#include "ovs/ports/ports_private.h"
+
+#include <errno.h>
+
+#include "core/kernel/device.h"
+#include "netdev-linux-private.h"
+#include "netdev-provider.h"
+#include "ovs/engine/engine.h"
+#include "util.h"
+
+int
+dpif_xdp_port_open_packet_socket(struct dpif_xdp_dp *dp,
+                                 struct dpif_xdp_port *port, char **errorp)
+{
+    struct dpif_xdp_rxq *rxq = xcalloc(1, sizeof *rxq);
+    int error = netdev_rxq_open(port->dev, &rxq->rxq, 0);
+
+    if (error) {
+        *errorp = xasprintf("cannot open a packet socket either (%s): run as "
+                            "root, or with CAP_NET_RAW", ovs_strerror(error));
+        free(rxq);
+        return error;
+    }
+    rxq->port = port;
+    rxq->fd = netdev_rxq_linux_cast(rxq->rxq)->fd;
+
+    /* A copy has no checksum yet, and is not cut into segments yet, if that is
+     * left to the device. */
+    oxdp_offloads_off(netdev_get_name(port->dev), &port->offloads);
+    error = dpif_xdp_port_resume_packet_socket(dp, port, rxq, errorp);
+    if (error) {
+        oxdp_offloads_restore(port->offloads);
+        port->offloads = NULL;
+        dpif_xdp_port_close_packet_socket(port, rxq);
+    }
+    return error;
+}
+
+struct dpif_xdp_rxq *
+dpif_xdp_port_park_packet_socket(struct dpif_xdp_port *port)
+{
+    struct dpif_xdp_rxq *rxqs = port->rxqs;
+
+    dpif_xdp_threads_remove_port(port);
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    port->rxqs = NULL;
+    port->n_rxqs = 0;
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    return rxqs;
+}
+
+int
+dpif_xdp_port_resume_packet_socket(struct dpif_xdp_dp *dp,
+                                   struct dpif_xdp_port *port,
+                                   struct dpif_xdp_rxq *parked, char **errorp)
+{
+    int error;
+
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    port->rxqs = parked;
+    port->n_rxqs = 1;
+    port->local_stack = port->device.local_stack;
+    port->packet_socket = true;
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    error = dpif_xdp_threads_add_port(dp, port, errorp);
+    if (error) {
+        dpif_xdp_port_park_packet_socket(port);
+    }
+    return error;
+}
+
+void
+dpif_xdp_port_close_packet_socket(struct dpif_xdp_port *port,
+                                  struct dpif_xdp_rxq *parked)
+{
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    port->packet_socket = false;
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    netdev_rxq_close(parked->rxq);
+    free(parked);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share.
+ *
+ * A port is opened from top to bottom:
+ *
+ *   port.c           adds and removes ports
+ *   follow.c         what happens to the device and to the options
+ *   open.c           opens a port, keeps it as it is to be, closes it
+ *   check.c          whether the switch may have the device
+ *   serve.c          goes through the choices until one works
+ *   hook.c           the choices: hooks and modes, best first
+ *   kernel_side.c    what all ports with programs share
+ *   xdp.c tcx.c packet_socket.c   the ways to be served
+ *   target.c shortcut.c   how programs send to the port
+ *   guest.c          what a guest behind a tap leaves to be done
+ *   sock.c           AF_XDP sockets */
+#ifndef DPIF_XDP_PORTS_PRIVATE_H
+#define DPIF_XDP_PORTS_PRIVATE_H 1
+
+#include "ovs/netdev/netdev_xdp.h"
+#include "ovs/ports/ports.h"
+
+/* open.c.  Opening returns 0 or a positive errno, having said why.  Updating
+ * has an open port served as its device and its options are now. */
+int dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* follow.c: what happened to the device. */
+void dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* check.c: whether the switch may have device 'name': 0, or a positive errno
+ * with a sentence in '*errorp'.  Warns of what the host loses by it. */
+int dpif_xdp_port_check_device(const char *name, char **errorp);
+void dpif_xdp_port_warn_of_users(struct dpif_xdp_port *);
+void dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
+                                   struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* hook.c: how a port can be served, best first.  The last, with
+ * DPIF_XDP_HOOK_NONE, needs no programs. */
+#define DPIF_XDP_MAX_CHOICES 5
+struct dpif_xdp_choice {
+    enum dpif_xdp_hook hook;
+    enum oxdp_mode mode;                /* If the hook has XDP. */
+};
+struct dpif_xdp_choices {
+    enum dpif_xdp_hook wanted;          /* If the MTU did not matter. */
+    size_t n;
+    struct dpif_xdp_choice list[DPIF_XDP_MAX_CHOICES];
+};
+void dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
+                           const struct dpif_xdp_port *,
+                           const struct dpif_xdp_netdev_config *,
+                           struct dpif_xdp_choices *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* hook.c: setting the hook puts the flows of packets from the port again, for
+ * the hook that runs them, or for either of both. */
+enum dpif_xdp_hook dpif_xdp_port_get_hook(const struct dpif_xdp_port *);
+void dpif_xdp_port_set_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
+                            enum dpif_xdp_hook)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+static inline bool
+dpif_xdp_hook_has_xdp(enum dpif_xdp_hook hook)
+{
+    return hook == DPIF_XDP_HOOK_XDP || hook == DPIF_XDP_HOOK_BOTH;
+}
+
+static inline bool
+dpif_xdp_hook_has_tcx(enum dpif_xdp_hook hook)
+{
+    return hook == DPIF_XDP_HOOK_TCX || hook == DPIF_XDP_HOOK_BOTH;
+}
+
+/* serve.c: has 'port', whose 'device' is as it is now, served by the first of
+ * 'choices' that works, without a gap if it is served already.  0, with the
+ * reason in '*whyp' if that is not the first (else NULL); or a positive errno
+ * with a sentence in '*whyp', if the switch cannot have the device. */
+int dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
+                        const struct dpif_xdp_choices *, char **whyp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* kernel_side.c: 0, or a positive errno with a sentence in '*errorp'. */
+int dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* kernel_side.c: what failed is tried again after 1 s, then 2, 4 ... 60.
+ * 'waits' returns true, with what was said the last time, if that is not due;
+ * 'note' says how a try ended. */
+unsigned int dpif_xdp_backoff_next(unsigned int ms);
+bool dpif_xdp_backoff_waits(const struct dpif_xdp_backoff *, int *error,
+                            char **errorp);
+void dpif_xdp_backoff_note(struct dpif_xdp_backoff *, int error,
+                           const char *text);
+
+/* xdp.c: attaches XDP to 'port', which is at tcx or not served; takes XDP from
+ * 'port', which is also at tcx.  Attaching returns 0, or a positive errno with
+ * a sentence in '*errorp', and nothing has changed. */
+int dpif_xdp_port_add_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
+                          enum oxdp_mode, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_leave_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* xdp.c: the program of options:xdp-obj, or of other_config:xdp-obj, or ours;
+ * at once if XDP is attached.  If it cannot be used, the old one stays. */
+int dpif_xdp_port_use_wanted_obj(struct dpif_xdp_dp *dp,
+                                 struct dpif_xdp_port *, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* tcx.c: the same for tcx. */
+int dpif_xdp_port_add_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
+                          char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_leave_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* tcx.c: tells programs there where the packets for 'port' go, or that they
+ * cannot send there any more. */
+void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
+                                  struct dpif_xdp_port *, bool on)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* guest.c: whether the guest behind the tap that 'port' is has offloads, as far
+ * as that shows.  Whether it has begun to send what shows that it has, to be
+ * called often; when to call that again.  What programs and users should know
+ * of it, after the hook was chosen or the device has changed. */
+bool dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp,
+                                 struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* packet_socket.c: has the engine receive 'port', which is not served, through
+ * a packet socket: 0, or a positive errno with a sentence in '*errorp'.  A
+ * parked socket goes on receiving, but nobody looks. */
+int dpif_xdp_port_open_packet_socket(struct dpif_xdp_dp *dp,
+                                     struct dpif_xdp_port *, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+struct dpif_xdp_rxq *dpif_xdp_port_park_packet_socket(struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+int dpif_xdp_port_resume_packet_socket(struct dpif_xdp_dp *dp,
+                                       struct dpif_xdp_port *,
+                                       struct dpif_xdp_rxq *parked,
+                                       char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_close_packet_socket(struct dpif_xdp_port *,
+                                       struct dpif_xdp_rxq *parked)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* sock.c: opens an AF_XDP socket in each of 'port->rxqs', which has room for
+ * 'n_queues', and stores their descriptors.  Closes those of the first 'n'. */
+int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                               enum oxdp_mode, uint32_t n_queues,
+                               int fds[], char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
+
+/* target.c: lets XDP send to 'port' while its device has a carrier and takes
+ * what is redirected to it, unless that would pass by its queueing discipline;
+ * for all ports, when the first port with XDP has come; says that nobody gets
+ * what goes to 'port', whoever sends it. */
+void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
+                                  struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_set_absent(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* shortcut.c: whether programs at tcx may put packets straight behind the veth
+ * that 'port' is, looked at when that may have changed; for all ports, to be
+ * called often. */
+void dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
+                                   struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_shortcuts_run(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_shortcuts_wait(const struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+#endif /* ovs/ports/ports_private.h */

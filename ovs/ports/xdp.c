@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A port at XDP: its AF_XDP sockets, its mode, its program. */
+#include <config.h>
+
+#include "ovs/ports/ports_private.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "core/kernel/device.h"
+#include "core/programs/tcx.h"
+#include "core/xsk/sock.h"
+#include "netdev-provider.h"
+#include "openvswitch/vlog.h"
+#include "ovs/engine/engine.h"
+#include "ovs/fastpath/fastpath.h"
+#include "timeval.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_xdp);
+
+#define DRAIN_MS 100
+
+/* Opens the sockets of 'port' and attaches the program, in one way. */
+static int
+try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+         enum oxdp_mode mode, uint32_t n_queues, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    bool has_tcx = dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
+    int fds[DPIF_XDP_MAX_QUEUES];
+    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, fds,
+                                           errorp);
+
+    if (error) {
+        return error;
+    }
+    error = -(has_tcx
+              ? oxdp_progs_attach_before(dp->progs, port->device.ifindex,
+                                         mode != OXDP_MODE_GENERIC,
+                                         port->device.local_stack,
+                                         fds, n_queues, errorp)
+              : oxdp_progs_attach(dp->progs, port->device.ifindex,
+                                  mode != OXDP_MODE_GENERIC,
+                                  port->device.local_stack,
+                                  odp_to_u32(port->port_no), fds, n_queues,
+                                  errorp));
+    if (error) {
+        dpif_xdp_port_close_sockets(port, n_queues);
+    }
+    return error;
+}
+
+/* Opens 'port' in the first mode that works of those that 'wanted' allows. */
+static int
+open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+           enum oxdp_mode wanted, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const char *name = netdev_get_name(port->dev);
+    uint32_t n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
+    enum oxdp_mode mode, last;
+    int error;
+
+    port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
+    port->local_stack = port->device.local_stack;
+    mode = (wanted != OXDP_MODE_BEST_EFFORT ? wanted
+            : port->device.zerocopy ? OXDP_MODE_NATIVE_ZEROCOPY
+            : OXDP_MODE_NATIVE);
+    last = wanted == OXDP_MODE_BEST_EFFORT ? OXDP_MODE_GENERIC : wanted;
+    for (; ; mode++) {
+        free(*errorp);
+        *errorp = NULL;
+        error = try_mode(dp, port, mode, n_queues, errorp);
+        if ((error != EOPNOTSUPP && error != EINVAL) || mode == last) {
+            break;
+        }
+    }
+    if (error) {
+        free(port->rxqs);
+        port->rxqs = NULL;
+        return error;
+    }
+
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    port->n_rxqs = n_queues;
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    port->native = mode != OXDP_MODE_GENERIC;
+    port->mode = mode;
+    port->mode_asked = wanted;
+    VLOG_INFO("%s: XDP mode %s, %"PRIu32" queue%s", name,
+              oxdp_mode_to_string(mode), n_queues, n_queues == 1 ? "" : "s");
+    return 0;
+}
+
+/* While 'port' is also at tcx, flows are such that either hook runs them, and
+ * packets are finished before XDP sees the first. */
+static int
+open_before_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                enum oxdp_mode mode, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const char *name = netdev_get_name(port->dev);
+    int error;
+
+    dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_BOTH);
+    oxdp_offloads_off(name, &port->offloads);
+    dpif_xdp_sender_stop(dp, port);
+    error = open_modes(dp, port, mode, errorp);
+    if (error) {
+        oxdp_offloads_after_xdp(name, &port->offloads);
+        oxdp_offloads_serve(name, &port->offloads);
+        port->local_stack = false;
+        dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_TCX);
+    }
+    return error;
+}
+
+/* Waits until engine threads have received what the sockets of 'port' have. */
+static void
+drain(const struct dpif_xdp_port *port)
+{
+    long long int end = time_msec() + DRAIN_MS;
+
+    for (size_t i = 0; i < port->n_rxqs; i++) {
+        struct pollfd pfd = { .fd = port->rxqs[i].fd, .events = POLLIN };
+
+        while (poll(&pfd, 1, 0) > 0 && time_msec() < end) {
+            xnanosleep(1000 * 1000);
+        }
+    }
+}
+
+static void
+close_sockets(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    struct dpif_xdp_rxq *rxqs = port->rxqs;
+    size_t n = port->n_rxqs;
+
+    drain(port);
+    dpif_xdp_threads_remove_port(port);
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+    port->rxqs = NULL;
+    port->n_rxqs = 0;
+    ovs_rwlock_unlock(&port->tx_rwlock);
+    for (size_t i = 0; i < n; i++) {
+        oxdp_sock_close_later(rxqs[i].sock);
+    }
+    free(rxqs);
+}
+
+void
+dpif_xdp_port_leave_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    const char *name = netdev_get_name(port->dev);
+
+    oxdp_offloads_serve(name, &port->offloads);
+    oxdp_progs_leave_xdp(dp->progs, port->device.ifindex);
+    oxdp_offloads_after_xdp(name, &port->offloads);
+    dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_TCX);
+    close_sockets(port);
+    port->native = true;
+    port->prepared = true;              /* XDP has been sending to it. */
+    port->local_stack = false;
+    dp->ports.n_xdp_ports--;
+}
+
+/* Takes back what open_modes() did for 'port', which is not at tcx. */
+static void
+take_back(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    oxdp_progs_detach(dp->progs, port->device.ifindex);
+    close_sockets(port);
+    port->native = false;
+    port->local_stack = false;
+}
+
+int
+dpif_xdp_port_add_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                      enum oxdp_mode mode, char **errorp)
+{
+    bool has_tcx = dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
+    int error = (has_tcx ? open_before_tcx(dp, port, mode, errorp)
+                 : open_modes(dp, port, mode, errorp));
+
+    if (error) {
+        return error;
+    }
+    dp->ports.n_xdp_ports++;
+    error = dpif_xdp_threads_add_port(dp, port, errorp);
+    if (error && has_tcx) {
+        dpif_xdp_port_leave_xdp(dp, port);
+        return error;
+    } else if (error) {
+        dp->ports.n_xdp_ports--;
+        take_back(dp, port);
+        return error;
+    }
+    if (!has_tcx) {
+        oxdp_offloads_off(netdev_get_name(port->dev), &port->offloads);
+        dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_XDP);
+    }
+    if (dp->ports.n_xdp_ports == 1) {
+        dpif_xdp_ports_follow_xdp(dp);
+    }
+    return 0;
+}
+
+/* The file of the program that 'port' shall have, NULL for ours.  The caller
+ * frees it. */
+static char *
+wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    char *obj = dpif_xdp_netdev_get_obj(port->dev);
+
+    if (!obj) {
+        obj = nullable_xstrdup(dp->ports.obj);
+    }
+    if (!dpif_xdp_obj_is_file(obj)) {
+        free(obj);
+        obj = NULL;
+    }
+    return obj;
+}
+
+/* Gives 'port' the program in file 'obj', or ours: at once if it is open. */
+static int
+use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, const char *obj,
+        char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    uint32_t port_no = odp_to_u32(port->port_no);
+    struct dp_capability before = oxdp_progs_capability(dp->progs, port_no);
+    int error = -oxdp_progs_use(dp->progs, port_no, obj, errorp);
+    struct dp_capability now = oxdp_progs_capability(dp->progs, port_no);
+
+    if (error) {
+        return error;
+    }
+    if (!nullable_string_is_equal(obj, port->obj)) {
+        VLOG_INFO("%s: XDP program of %s", netdev_get_name(port->dev),
+                  obj ? obj : "the datapath");
+        free(port->obj);
+        port->obj = nullable_xstrdup(obj);
+    }
+    if (memcmp(&before, &now, sizeof now)) {
+        dpif_xdp_flow_lock(dp);
+        dpif_xdp_fastpath_program_changed(dp, port->port_no);
+        dpif_xdp_flow_unlock(dp);
+    }
+    return 0;
+}
+
+int
+dpif_xdp_port_use_wanted_obj(struct dpif_xdp_dp *dp,
+                             struct dpif_xdp_port *port, char **errorp)
+{
+    char *obj = wanted_obj(dp, port);
+    int error = use_obj(dp, port, obj, errorp);
+
+    free(obj);
+    return error;
+}
+
+void
+dpif_xdp_port_forget_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    if (port->obj && dp->progs) {
+        use_obj(dp, port, NULL, NULL);
+    }
+}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that somebody else uses: what the switch must not take it refuses, and of the rest it warns."""
+import pytest
+
+import lab
+import switch as switches
+import traffic
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only ours says it like this")
+
+
+def refused(switch, device):
+    switch.expected += [device]
+    switch.vsctl("add-port", "br0", device, check=False)
+    error = lab.wait_until(lambda: switch.error(device), "an error")
+    assert switch.ofport(device) in (-1, None)
+    return error
+
+
+def warning(switch, device):
+    return switch.status(device).get("xdp-warning", "")
+
+
+def test_member_of_a_linux_bridge(network):
+    """Traffic of the bridge goes on."""
+    switch = network.switch
+    left, right = network.plug("left"), network.plug("right")
+    lab.run("ip", "link", "add", "linuxbr", "type", "bridge")
+    lab.run("ip", "link", "set", "linuxbr", "up")
+    for number, (name, end) in enumerate((("left", left), ("right", right)), 1):
+        lab.run("ip", "link", "set", f"to-{name}", "master", "linuxbr")
+        lab.add_addresses(end, "eth0", f"10.9.0.{number}/24")
+    traffic.wait_for_ping(left, "10.9.0.2")
+    error = refused(switch, "to-left")
+    assert "to-left is in bridge linuxbr: remove it there first (\"ip link set to-left nomaster\")" in error
+    assert traffic.ping(left, "10.9.0.2") == 3
+    lab.run("ip", "link", "set", "to-left", "nomaster")
+    switch.vsctl("del-port", "to-left", "--", "add-port", "br0", "to-left")
+    assert not switch.error("to-left") and switch.ofport("to-left") > 0
+
+
+def test_port_that_is_put_into_a_bridge(network):
+    """It stays a port."""
+    switch = network.switch
+    switch.expected += ["to-green is in bridge linuxbr"]
+    lab.run("ip", "link", "add", "linuxbr", "type", "bridge")
+    lab.run("ip", "link", "set", "to-green", "master", "linuxbr")
+    lab.wait_until(lambda: "to-green is in bridge linuxbr" in warning(switch, "to-green"), "a warning")
+    assert traffic.ping(network.red, "10.0.0.2") == 3
+    lab.run("ip", "link", "set", "to-green", "nomaster")
+    lab.wait_until(lambda: not warning(switch, "to-green"), "no more warning")
+
+
+def test_device_under_a_macvlan(network):
+    network.plug("extra")
+    lab.run("ip", "link", "add", "mv0", "link", "to-extra", "type", "macvlan")
+    assert "to-extra carries the macvlan mv0" in refused(network.switch, "to-extra")
+
+
+def test_loopback(network):
+    error = refused(network.switch, "lo")
+    assert "lo is the loopback device" in error and "type=internal" in error
+
+
+def test_device_without_ethernet(network):
+    lab.run("ip", "tuntap", "add", "tun7", "mode", "tun")
+    error = refused(network.switch, "tun7")
+    assert "tun7 is not an Ethernet device" in error and "mode tap" in error
+
+
+def test_addresses(network):
+    """A warning names them as long as they are there; addresses that the kernel makes by itself are none."""
+    switch = network.switch
+    switch.expected += ["has addresses"]
+    extra = network.plug("extra")
+    lab.add_addresses(extra, "eth0", "10.0.0.9/24")
+    lab.run("ip", "address", "add", "10.8.0.1/24", "dev", "to-extra")
+    switch.add_port("to-extra")
+    lab.wait_until(lambda: "to-extra has addresses (10.8.0.1)" in warning(switch, "to-extra"), "a warning")
+    assert "move them to the bridge's own interface" in warning(switch, "to-extra")
+    assert any("WARN" in line and "10.8.0.1" in line for line in switch.log())
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+
+    lab.run("ip", "address", "flush", "dev", "to-extra")
+    lab.wait_until(lambda: not warning(switch, "to-extra"), "no more warning")
+    lab.run("ip", "address", "add", "fd00::5/64", "dev", "to-green")
+    lab.wait_until(lambda: "to-green has addresses (fd00::5)" in warning(switch, "to-green"), "a warning")
+    assert not switch.error("to-green") and not warning(switch, "to-red")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MTU of a port's device: whatever it is, and however it changes, the port goes on and keeps its number."""
+import pytest
+
+import lab
+import switch as switches
+import traffic
+import xdp
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("stock ports have no limit")
+
+
+def set_mtu(network, name, mtu):
+    lab.run("ip", "link", "set", f"to-{name}", "mtu", mtu)
+    getattr(network, name).run("ip", "link", "set", "eth0", "mtu", mtu)
+
+
+def status(network, device, key):
+    return network.switch.status(device).get(key, "")
+
+
+@pytest.mark.parametrize("hook", ("auto", "xdp", "tcx", "both"))
+def test_larger_and_back(network, hook):
+    """XDP takes frames of one page; tcx takes all.  Frames of before arrive meanwhile, larger ones afterwards."""
+    switch = network.switch
+    switch.expected += ["larger than XDP takes"]
+    for name in "red", "green":
+        switch.vsctl("set", "interface", f"to-{name}", f"options:xdp-hook={hook}")
+    at_first = "tcx" if hook == "auto" else hook
+    lab.wait_until(lambda: status(network, "to-green", "xdp-hook") == at_first, "the hook asked for")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    numbers = [switch.ofport(f"to-{name}") for name in ("red", "green")]
+
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
+        stream.flowing()
+        for name in "green", "red":
+            lab.run("ip", "link", "set", f"to-{name}", "mtu", "9000")
+            lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == "tcx", "tcx")
+            getattr(network, name).run("ip", "link", "set", "eth0", "mtu", "9000")
+        stream.flowing()
+        warning = status(network, "to-green", "xdp-warning")
+        assert ("MTU 9000 is larger than XDP takes, which is 3498: tcx serves the port" in warning) \
+            == (hook in ("xdp", "both"))
+        assert not switch.error("to-green")
+        lab.wait_until(lambda: traffic.ping(network.red, "10.0.0.2", size=8900, options=("-M", "do")) == 3,
+                       "large packets")
+        traffic.tcp(network.red, network.green, "10.0.0.2")
+
+        for name in "red", "green":
+            set_mtu(network, name, 1500)
+            lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == at_first, "the hook of before")
+        stream.flowing()
+        assert not status(network, "to-green", "xdp-warning")
+    assert [switch.ofport(f"to-{name}") for name in ("red", "green")] == numbers
+    assert not [line for line in switch.log() if "opening again" in line or "deleted interface to-" in line]
+
+
+def test_large_from_the_beginning(network):
+    """A device that has a large MTU when it becomes a port, and asks for XDP."""
+    network.switch.expected += ["larger than XDP takes"]
+    jumbo = network.plug("jumbo", mtu=9000)
+    lab.add_addresses(jumbo, "eth0", "10.0.0.9/24")
+    network.switch.add_port("to-jumbo", interface=["options:xdp-hook=xdp", "options:xdp-mode=native"])
+    assert status(network, "to-jumbo", "xdp-hook") == "tcx" and xdp.attached("to-jumbo") is None
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+    set_mtu_of_both(jumbo, "to-jumbo", 1500)
+    lab.wait_until(lambda: status(network, "to-jumbo", "xdp-hook") == "xdp", "XDP")
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+
+
+def set_mtu_of_both(namespace, device, mtu):
+    lab.run("ip", "link", "set", device, "mtu", mtu)
+    namespace.run("ip", "link", "set", "eth0", "mtu", mtu)
+
+
+def test_large_at_the_other_end(network):
+    """The kernel attaches no XDP program to a veth whose other end has a large MTU."""
+    network.switch.expected += ["larger than XDP takes"]
+    extra = network.plug("extra")
+    lab.add_addresses(extra, "eth0", "10.0.0.9/24")
+    extra.run("ip", "link", "set", "eth0", "mtu", "9000")
+    network.switch.add_port("to-extra", interface=["options:xdp-hook=xdp"])
+    assert status(network, "to-extra", "xdp-hook") == "tcx"
+    assert "MTU 9000" in status(network, "to-extra", "xdp-warning")
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+    extra.run("ip", "link", "set", "eth0", "mtu", "1500")
+    lab.wait_until(lambda: status(network, "to-extra", "xdp-hook") == "xdp", "XDP")
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+
+
+def test_mtu_request(network):
+    """Interface:mtu_request is the same as "ip link"."""
+    network.switch.vsctl("set", "interface", "to-green", "mtu_request=9000")
+    lab.wait_until(lambda: network.switch.get("interface", "to-green", "mtu") == 9000, "the MTU asked for")
+    assert traffic.ping(network.red, "10.0.0.2") == 3

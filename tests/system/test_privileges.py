@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host that does not let the daemon use BPF or AF_XDP: the switch forwards with what is left, says why, and comes back by
+itself."""
+import contextlib
+import os
+import resource
+import stat
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+
+ADDRESSES = {"red": "10.0.0.1", "green": "10.0.0.2"}
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("stock Open vSwitch needs no BPF")
+    lab.run("setpriv", "--version")
+
+
+@contextlib.contextmanager
+def weak_switch(world, *prefix, hook=None):
+    """A switch whose daemon is started by 'prefix', with two containers and the host."""
+    folder = world.enter_context(switches.Switch()).rundir
+    weak = folder / "weak-ovs-vswitchd"
+    weak.write_text(f'#!/bin/sh\nexec {" ".join(prefix)} "{switches.DAEMON}" "$@"\n', encoding="utf-8")
+    weak.chmod(weak.stat().st_mode | stat.S_IXUSR)
+    with switches.Switch(daemon=weak) as switch:
+        switch.expected += ["to-red", "to-green", "br0"]
+        switch.add_bridge("br0")
+        containers = []
+        for name, address in ADDRESSES.items():
+            container = world.enter_context(lab.Namespace(name))
+            containers.append(container)
+            lab.make_veth(f"to-{name}", container)
+            lab.add_addresses(container, "eth0", f"{address}/24")
+            switch.vsctl("add-port", "br0", f"to-{name}",
+                         *(["--", "set", "interface", f"to-{name}", f"options:xdp-hook={hook}"] if hook else []))
+        lab.run("ip", "link", "set", "br0", "up")
+        lab.add_addresses(lab.Namespace(), "br0", "10.0.0.100/24")
+        switch.red, switch.green = containers
+        yield switch
+
+
+def without(*capabilities):
+    dropped = ",".join(f"-{name}" for name in capabilities)
+    return "setpriv", f"--inh-caps={dropped}", f"--bounding-set={dropped}"
+
+
+def check_forwards(switch):
+    traffic.wait_for_ping(switch.red, "10.0.0.2")
+    assert traffic.ping(switch.red, "10.0.0.2") == 3
+    assert traffic.ping(switch.red, "10.0.0.100") == 3
+    # Without CAP_SYS_ADMIN the daemon cannot turn off what a container leaves to its device, and a packet socket gets whole
+    # segments, which Open vSwitch drops.
+    for container in switch.red, switch.green:
+        container.run("ethtool", "-K", "eth0", "tso", "off", "gso", "off")
+    traffic.tcp(switch.red, switch.green, "10.0.0.2", size=1 << 20)
+
+
+@pytest.mark.parametrize("hook", ("tcx", "xdp"))
+def test_without_bpf(world, hook):
+    """No CAP_BPF, and no CAP_SYS_ADMIN, which includes it: the engine forwards all."""
+    with weak_switch(world, *without("bpf", "sys_admin"), hook=hook) as switch:
+        for device in "to-red", "to-green":
+            error = lab.wait_until(lambda: switch.error(device), "an error")
+            assert "run as root, or with CAP_BPF and CAP_NET_ADMIN" in error
+            assert error.endswith("the engine serves the port alone, through a packet socket")
+            assert switch.status(device)["xdp-error"] == error and switch.status(device)["xdp-hook"] == "none"
+            assert switch.ofport(device) > 0
+        check_forwards(switch)
+
+
+@pytest.mark.parametrize("hook", ("tcx", "xdp"))
+def test_without_perfmon(world, hook):
+    """The verifier refuses programs that compare pointers."""
+    with weak_switch(world, *without("perfmon", "sys_admin"), hook=hook) as switch:
+        check_forwards(switch)
+        for device in "to-red", "to-green":
+            if switch.status(device)["xdp-hook"] != hook:
+                assert "is used" in switch.error(device) or "packet socket" in switch.error(device)
+
+
+def test_locked_memory(world):
+    """A limit too low for the UMEM.  When less is asked for, ports get their programs, with the numbers that they have."""
+    limit = min(8 << 20, *(n for n in resource.getrlimit(resource.RLIMIT_MEMLOCK) if n != resource.RLIM_INFINITY), 8 << 20)
+    with weak_switch(world, "prlimit", f"--memlock={limit}:{limit}", *without("ipc_lock")) as switch:
+        error = lab.wait_until(lambda: switch.error("to-red"), "an error")
+        assert "raise the limit on locked memory" in error and error.endswith("through a packet socket")
+        check_forwards(switch)
+        numbers = [switch.ofport(device) for device in ("to-red", "to-green")]
+        assert len([line for line in switch.log() if "locked memory" in line]) <= 3         # Each port says so once.
+        switch.vsctl("set", "open", ".", "other_config:xdp-umem-frames=256")
+        lab.wait_until(lambda: switch.status("to-red")["xdp-hook"] == switch.status("to-green")["xdp-hook"] == "tcx",
+                       "programs")
+        assert not switch.error("to-red") and "xdp-error" not in switch.status("to-red")
+        assert [switch.ofport(device) for device in ("to-red", "to-green")] == numbers
+        check_forwards(switch)
+        with traffic.Stream(switch.red, switch.green, "10.0.0.2") as stream:
+            stream.flowing()
+            lab.wait_until(lambda: any("dp:tcx" in flow and "in_port(to-red)" in flow for flow in switch.dump_flows("-m")),
+                           "flows at tcx")
+
+
+def test_no_bpf_filesystem(world):
+    """It is mounted read-only: programs are not pinned, and everything works."""
+    lab.run("umount", "-l", "/sys/fs/bpf")
+    lab.run("mount", "-t", "bpf", "-o", "ro", "bpf", "/sys/fs/bpf")
+    with weak_switch(world) as switch:
+        check_forwards(switch)
+        assert switch.status("to-red")["xdp-hook"] == "tcx"
+        assert any("programs end with this process" in line for line in switch.log())
+
+
+def test_does_not_storm(world):
+    """While programs cannot be had, tries become rare, and no device is made and deleted for each."""
+    with weak_switch(world, *without("bpf", "sys_admin")) as switch:
+        check_forwards(switch)
+        with open(f"/proc/{switch.process.pid}/stat", encoding="ascii") as file:
+            before = sum(int(n) for n in file.read().split()[13:15])
+        names = set(os.listdir("/sys/class/net"))
+        lines = len(switch.log())
+        with traffic.Stream(switch.red, switch.green, "10.0.0.2") as stream:
+            lab.wait_until(lambda: stream.received >= 1500, "three seconds of datagrams")
+        assert set(os.listdir("/sys/class/net")) == names
+        assert len(switch.log()) - lines < 5
+        with open(f"/proc/{switch.process.pid}/stat", encoding="ascii") as file:
+            used = sum(int(n) for n in file.read().split()[13:15]) - before
+        assert used < 150               # Ticks of 10 ms, in at least 3 s.
