@@ -153,7 +153,7 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     struct bpf_upcall_header *header;
     __u8 *eth;
 
-    if (!ctx->gso_segs && length > upcall_max_len) {
+    if (!ctx->gso_size && length > upcall_max_len) {
         count(ctx, port->counter_slot, DP_REASON_TOO_LONG, length);
         return TC_ACT_SHOT;
     }

@@ -54,10 +54,16 @@ class Card:
 
     def settle(self):
         """Takes the device, which the guest has just found, into the namespace."""
-        found = self._guest.run("sh", "-c", f"basename $(dirname $(grep -l {self.mac} /sys/class/net/*/address))").strip()
-        self._guest.run("ip", "link", "set", found, "netns", self.name, "name", "eth0")
+        lab.wait_until(self._take, f"the card {self.name}")
         self.run("ip", "link", "set", "lo", "up")
         self.run("ip", "link", "set", "eth0", "up")
+
+    def _take(self):
+        """Whether it is there.  Others' devices may come and change names meanwhile."""
+        find = f"basename $(dirname $(grep -l {self.mac} /sys/class/net/*/address))"
+        device = self._guest.run("sh", "-c", find, check=False).strip()
+        self._guest.run("ip", "link", "set", device, "netns", self.name, "name", "eth0", check=False)
+        return self.mac in self.run("ip", "link", "show", "dev", "eth0", check=False)
 
     def run(self, *args, **how):
         return self._guest.run("ip", "netns", "exec", self.name, *args, **how)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taps whose readers change their minds, or lie.
+
+    a reader of tap0 ---[ switch ]--- red
+"""
+import threading
+
+import pytest
+
+import lab
+import switch as switches
+import tap
+import wire
+
+GUEST = "02:00:00:00:00:99"
+
+
+@pytest.fixture
+def network(world, switch):
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath has hooks")
+    return Network(world, switch)
+
+
+class Network:
+    def __init__(self, world, switch):
+        self.switch = switch
+        switch.add_bridge("br0")
+        self.tap = world.enter_context(tap.Tap("tap0"))
+        switch.add_port("tap0")
+        self.red = world.enter_context(lab.Namespace("red"))
+        self.red.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+        lab.make_veth("to-red", self.red)
+        switch.add_port("to-red")
+        switch.flows("br0", "in_port=tap0,actions=to-red", "priority=0,actions=drop")
+        self.wire = world.enter_context(wire.Wire(self.red))
+
+    def frame(self, payload):
+        return wire.udp_frame(GUEST, lab.mac_of(self.red), payload)
+
+    def hook(self):
+        return self.switch.status("tap0")["xdp-hook"]
+
+
+class Sender:
+    """Numbered frames in the background."""
+
+    def __init__(self, network):
+        self._network, self._stop = network, threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.sent = 0
+
+    def _run(self):
+        frame = self._network.frame(b"number  ")
+        while not self._stop.wait(0.001):
+            self._network.tap.send(frame[:42] + self.sent.to_bytes(8, "big") + frame[50:])
+            self.sent += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def test_hook_follows_the_reader_without_a_gap(network):
+    """Offloads come and go under traffic: no packet is lost, none comes twice."""
+    def guests(frame):
+        return frame[6:12] == wire.mac(GUEST)           # The host's end of red's wire says things of its own.
+
+    seen = []
+    lab.wait_until(lambda: network.hook() == "xdp", "XDP")
+    with Sender(network) as sender:
+        for features, hook in [(tap.ALL, "tcx"), (0, "xdp"), (tap.TUN_F_CSUM, "tcx"), (0, "xdp")]:
+            network.tap.offload(features)
+            lab.wait_until(lambda hook=hook: network.hook() == hook, hook)
+            seen += network.wire.receive(guests, 50)
+    seen += network.wire.receive(guests, sender.sent - len(seen))
+    assert sorted(frame[42:50] for frame in seen) == [number.to_bytes(8, "big") for number in range(sender.sent)]
+
+
+def test_tap_without_header_stays_at_xdp(world, network):
+    """Its reader cannot leave anything to be done, whatever it asks for."""
+    plain = world.enter_context(tap.Tap("tap1", header=False))
+    plain.offload(tap.ALL)
+    network.switch.add_port("tap1")
+    assert network.switch.status("tap1")["xdp-hook"] == "xdp"
+    network.switch.vsctl("del-port", "tap1")
+
+
+def lies(network):
+    """Packets whose descriptors are wrong: name, frame, descriptor."""
+    frame = network.frame(b"lie     " * 50)
+    tcp = wire.mac(lab.mac_of(network.red)) + wire.mac(GUEST) + bytes.fromhex(
+        "0800 4500 0000 0000 4000 4006 0000 0a000001 0a000002 03e8 07d0 00000001 00000000 5010 ffff 0000 0000")
+    big = tcp + bytes(65000)
+    tagged = frame[:12] + bytes.fromhex("88a8 0005 8100 0007") + frame[12:]
+    needs = wire.VNET_HDR_F_NEEDS_CSUM
+    tcp4, udp, tcp6, udp_l4, ecn = 1, 3, 4, 5, 0x80
+    yield "64 kB in segments of one byte", big, dict(flags=needs, gso_type=tcp4, gso_size=1, header_len=54, start=34, offset=16)
+    yield "segments of no bytes", big, dict(flags=needs, gso_type=tcp4, gso_size=0, header_len=54, start=34, offset=16)
+    yield "segments larger than the packet", tcp + bytes(100), dict(flags=needs, gso_type=tcp4, gso_size=9000, header_len=54,
+                                                                   start=34, offset=16)
+    yield "segments without a checksum to be made", big, dict(gso_type=tcp4, gso_size=1448, header_len=54)
+    yield "headers cut off", big, dict(flags=needs, gso_type=tcp4, gso_size=1448, header_len=10, start=34, offset=16)
+    yield "headers longer than the packet", tcp, dict(flags=needs, gso_type=tcp4, gso_size=1448, header_len=4000, start=34,
+                                                      offset=16)
+    yield "a checksum behind the end", frame, dict(flags=needs, start=3000, offset=6)
+    yield "a checksum on the addresses", frame, dict(flags=needs, start=0, offset=0)
+    yield "TCP over IPv6 in IPv4", big, dict(flags=needs, gso_type=tcp6 | ecn, gso_size=1448, header_len=54, start=34, offset=16)
+    yield "UDP that is TCP", big, dict(flags=needs, gso_type=udp_l4, gso_size=1448, header_len=54, start=34, offset=6)
+    yield "fragments of UDP", big, dict(flags=needs, gso_type=udp, gso_size=1448, header_len=42, start=34, offset=6)
+    yield "two tags before a checksum", tagged, dict(flags=needs, start=42, offset=6)
+    yield "two tags before segments", tagged[:20] + big[12:], dict(flags=needs, gso_type=tcp4, gso_size=1448, header_len=62,
+                                                                   start=42, offset=16)
+    yield "nothing but a descriptor", b"", dict(flags=needs, gso_type=tcp4, gso_size=1, header_len=1, start=1, offset=1)
+    yield "less than a header", frame[:13], dict(flags=needs, gso_type=tcp4, gso_size=1, header_len=13, start=10, offset=2)
+    yield "an unknown type", big, dict(flags=0xff, gso_type=0x7f, gso_size=100, header_len=54, start=34, offset=16)
+
+
+def arrived(network, frame):
+    """Whether 'frame' is the next packet of those that a packet socket can describe."""
+    try:
+        return network.wire.receive(lambda seen: seen == frame, limit=1)
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("hook", ("auto", "tcx", "both", "xdp"))
+def test_descriptors_that_lie(world, network, hook):
+    """The kernel refuses them, or the switch counts what it drops; whatever becomes of them, other packets pass."""
+    network.switch.expected.append("the guest behind this tap has offloads")
+    network.tap.offload(tap.ALL)
+    network.switch.vsctl("set", "interface", "tap0", f"options:xdp-hook={hook}")
+    lab.wait_until(lambda: network.hook() == ("tcx" if hook == "auto" else hook), hook)
+    honest = network.frame(b"honest  ")
+    for name, frame, descriptor in lies(network):
+        for _ in range(3):
+            try:
+                network.tap.send(frame, **descriptor)
+            except OSError:
+                pass
+        network.tap.send(honest)
+        lab.wait_until(lambda: arrived(network, honest), f"a packet after {name}")
