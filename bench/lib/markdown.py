@@ -24,10 +24,16 @@ def pages(results, source):
     found = {"benchmarks.md": _page(_head(results, source, twice), _gains(results), _not_ahead(results),
                                     _emulated(results), _cases(results), _conditions(results)),
              "benchmarks/aims.md": _page(_aims(results)),
-             "benchmarks/gain.svg": plain_plot.gains(story.gains(results), results["peers"][field.REFERENCE]["title"])}
+             "benchmarks/gain.svg": plain_plot.gains(_plotted(results), results["peers"][field.REFERENCE]["title"])}
     for case in results["cases"]:
         found[f"benchmarks/{case}.md"] = _page(_case(results, case))
     return found
+
+
+def _plotted(results):
+    """What README.md has room for."""
+    wanted = [what for case, _, what, _ in story.GAINS if case in ("forward", "upcalls", "tcp", "latency")]
+    return [(what, group) for what, group in story.gains(results) if what in wanted]
 
 
 def _page(*parts):

@@ -7,7 +7,7 @@ from bench.lib import summary
 
 SHOWN = {"ours": ("OVS-XDP", "#c2410c"), "bridge": ("Linux bridge", "#0e7490"),
          "stock-afxdp": ("stock OVS, AF_XDP ports", "#1d4ed8")}
-WIDTH, LEFT, BAR, GAP = 760, 170, 15, 40
+WIDTH, LEFT, BAR, GAP = 760, 170, 14, 32
 FONT = 'font-family="system-ui, sans-serif" fill="#1c1917"'
 
 
