@@ -121,9 +121,8 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
     return bpf_redirect(output->ifindex, 0);
 }
 
-/* Whether nobody at the other end of a veth could tell that the packet did not pass through this one.  The kernel takes
- * what goes there without for addressed to that end, whatever its address is, as long as it may be, and its tag for one
- * that was seen to (net/core/filter.c, skb_do_redirect). */
+/* Whether the packet may skip the host's end of a veth.  bpf_redirect_peer() skips the checks of destination address, MTU
+ * and VLAN tag (net/core/filter.c, skb_do_redirect), so they are made here. */
 static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output)
 {
     const __u8 *address = output->peer_address;
@@ -137,7 +136,7 @@ static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct b
     return eth && dp_load32(eth) == dp_load32(address) && dp_load16(eth + 4) == dp_load16(address + 4);
 }
 
-/* Does what a veth between network namespaces does besides: marks and priorities of one mean nothing in the other.
+/* Clears mark and priority, as a veth does between network namespaces: those of one mean nothing in the other.
  * (Before Linux 6.15 and 6.1.139 the kernel leaves also the packet's type.) */
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output)
 {

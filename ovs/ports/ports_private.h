@@ -59,8 +59,8 @@ void dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
                            struct dpif_xdp_choices *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* hook.c: setting the hook puts the flows of packets from the port again, for
- * the hook that runs them, or for either of both. */
+/* hook.c: setting the hook reinstalls the flows of packets from the port for
+ * that hook (BOTH: for either). */
 enum dpif_xdp_hook dpif_xdp_port_get_hook(const struct dpif_xdp_port *);
 void dpif_xdp_port_set_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
                             enum dpif_xdp_hook)

@@ -44,10 +44,10 @@ dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
     }
 }
 
-/* Programs believe in shortcuts as long as this process looks after them.  It
- * hears of most changes at once; for the others it looks that often, at all
- * ports or, where the kernel makes it wait (each look takes the lock of all
- * devices), at as many as that leaves time for: the others have their turn. */
+/* Programs use shortcuts for PERMIT_MS after this process last extended the
+ * permit.  The kernel tells of most changes at once.  For programs at tcx this
+ * process looks at the ports every LOOK_MS, for LOOK_AT_MOST_MS (each look
+ * takes the lock of all devices), and goes on with the next port next time. */
 #define LOOK_MS 1000
 #define LOOK_AT_MOST_MS 10
 #define PERMIT_MS 3000
