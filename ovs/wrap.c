@@ -14,8 +14,11 @@
 #include "ovs/netdev/netdev_xdp.h"
 #include "lib/vswitch-idl.h"
 #include "ofproto/ofproto.h"
+#include "openvswitch/vlog.h"
 #include "smap.h"
 #include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(ovs_xdp);
 
 /* Three questions that lib/dpif.c answers by looking whether a datapath is
  * one of its own: for a datapath of type "xdp" the answer is yes, else
@@ -85,6 +88,33 @@ __wrap_ovs_strerror(int error)
 
     refusal_errno = 0;
     return ours ? refusal : __real_ovs_strerror(error);
+}
+
+/* `ovs-appctl version` tells both versions, and so does the log before anything
+ * else that the daemon does. */
+const char *__real_ovs_get_program_version(void);
+const char *__wrap_ovs_get_program_version(void);
+void __real_bridge_init(const char *remote);
+void __wrap_bridge_init(const char *remote);
+
+const char *
+__wrap_ovs_get_program_version(void)
+{
+    static char *text;                  /* Made once, by the main thread. */
+
+    if (!text) {
+        text = xasprintf("%sOVS-XDP %s\n", __real_ovs_get_program_version(),
+                         OXDP_VERSION);
+    }
+    return text;
+}
+
+void
+__wrap_bridge_init(const char *remote)
+{
+    VLOG_INFO("OVS-XDP %s, with Open vSwitch %s inside", OXDP_VERSION,
+              VERSION);
+    __real_bridge_init(remote);
 }
 
 /* What is wrong with a port that was added: vswitchd/bridge.c knows no such

@@ -36,6 +36,7 @@
 #include "ovs/lookup/flow_table.h"
 #include "ovs/state/bond.h"
 #include "ovs/state/meter.h"
+#include "sset.h"
 
 #define DPIF_XDP_DEFAULT_FAST_FLOWS 200000  /* other_config:xdp-flows. */
 #define DPIF_XDP_DEFAULT_FRAMES OXDP_DEFAULT_FRAMES
@@ -45,13 +46,13 @@ struct dpif_xdp_fastpath;
 struct dpif_xdp_packets;
 struct dpif_xdp_coverage;
 struct dpif_xdp_thread;
-struct sset;
 
 /* What happened to packets, per datapath; names in datapath.c.  Every packet
  * that the engine drops is counted under one of these. */
 #define DPIF_XDP_DROPS(X)                                                   \
     X(INVALID_PACKET,   "frame shorter than an Ethernet header")            \
     X(UPCALL_ERROR,     "ofproto refused the upcall")                       \
+    X(PORT_NOT_READY,   "ofproto does not know the port yet, or any more")  \
     X(UPCALL_DISABLED,  "upcalls are disabled")                             \
     X(USERSPACE_ERROR,  "ofproto refused a userspace action")               \
     X(INVALID_PORT,     "output to a port that does not exist")             \
@@ -144,11 +145,13 @@ struct dpif_xdp_dp_senders {
     uint64_t last_seq OVS_GUARDED_BY(dpif_xdp_port_mutex);
 };
 
-/* ovs/provider/: used by the main thread only. */
+/* ovs/provider/: used by the main thread. */
 struct dpif_xdp_dp_provider {
     uint64_t last_tnl_conf_seq;
     long long int next_optimize;        /* When to sort the masks, ms. */
     struct dpif_xdp_coverage *coverage; /* Drops that it was told of. */
+    struct sset warnings                /* What is wrong with the settings. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
 };
 
 /* ovs/datapath/datapath.c */

@@ -323,7 +323,13 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
 
     error = dpif_xdp_upcall(dp, packet, &match.flow, &match.wc, &ufid,
                             DPIF_UC_MISS, NULL, actions, put_actions);
-    if (error && error != ENOSPC) {
+    if (error == ENODEV) {
+        /* Between the moment when the datapath has a port and the moment when
+         * ofproto has it, or the other way round at its end. */
+        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_PORT_NOT_READY, 1);
+        dp_packet_delete(packet);
+        return;
+    } else if (error && error != ENOSPC) {
         dpif_xdp_count_drops(dp, DPIF_XDP_DROP_UPCALL_ERROR, 1);
         dpif_xdp_count_lost(dp);
         dp_packet_delete(packet);

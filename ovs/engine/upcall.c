@@ -27,7 +27,7 @@ dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
     OVS_NO_THREAD_SAFETY_ANALYSIS       /* dpif_xdp_upcall_begin(). */
 {
     if (OVS_UNLIKELY(!dp->upcall.cb)) {
-        return ENODEV;
+        return ESHUTDOWN;
     }
 
     if (OVS_UNLIKELY(!VLOG_DROP_DBG(&upcall_rl))) {

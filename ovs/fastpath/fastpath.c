@@ -25,7 +25,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
 static void reclaimed(void *fp, uint32_t index, const struct dp_stats *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 static bool has_entries(const struct dpif_xdp_flow *);
-static bool insert(struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
+static enum dpif_xdp_fastpath_reason insert(
+    struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
                    const struct dpif_xdp_compiled *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 static struct mask_memo *mask_memo(const struct dpif_xdp_flow *);
@@ -309,8 +310,10 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
         flow->fp.index = DP_NO_FLOW;
         stats_change_end(fp);
     }
-    if (matches && !insert(fp, flow, &compiled)) {
-        reason = REASON_FULL;
+    if (matches) {
+        enum dpif_xdp_fastpath_reason refused = insert(fp, flow, &compiled);
+
+        reason = refused ? refused : reason;
     }
     if (replaced != DP_NO_FLOW) {
         oxdp_table_unlink(fp->table, replaced);
@@ -463,8 +466,9 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
     return deleted ? NULL : flow;
 }
 
-/* Puts 'flow' as 'compiled' into the tables.  False: no room. */
-static bool
+/* Puts 'flow' as 'compiled' into the tables.  Returns REASON_OK, or why it does
+ * not fit. */
+static enum dpif_xdp_fastpath_reason
 insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
        const struct dpif_xdp_compiled *compiled)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
@@ -492,14 +496,16 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
         if (compiled->fate == DP_FATE_GROUP) {
             oxdp_groups_put(fp->progs, compiled->arg);
         }
-        return false;
+        return (full == OXDP_TABLE_FULL_MASKS ? REASON_MASKS
+                : full == OXDP_TABLE_FULL_WORDS ? REASON_WORDS
+                : REASON_FULL);
     }
     ovsrcu_set(&fp->flows[index], flow);
     dpif_xdp_fastpath_drops_added(fp, index);
     stats_change_begin(fp);
     flow->fp.index = index;
     stats_change_end(fp);
-    return true;
+    return REASON_OK;
 }
 
 static struct mask_memo *

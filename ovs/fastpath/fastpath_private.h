@@ -5,11 +5,15 @@
 
 #include "ovs/fastpath/fastpath.h"
 
+#include "dp/table.h"
 #include "ovs/fastpath/compile.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/netdev/netdev_xdp.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
+
+#define TEXT_OF(NUMBER) TEXT_OF_(NUMBER)
+#define TEXT_OF_(NUMBER) #NUMBER
 
 /* Why the engine runs a flow: what the compiler says, and more.  X(name, text
  * shown to people). */
@@ -18,7 +22,9 @@
     X(PORT,  "outputs to a port that programs cannot send to")              \
     X(METER, "use a meter beyond those that programs have")                 \
     X(GROUP, "output to a set of ports beyond those that programs have")    \
-    X(FULL,  "found the tables full")
+    X(FULL,  "found the tables full")                                       \
+    X(MASKS, "more than " TEXT_OF(DP_MAX_MASKS) " masks")             \
+    X(WORDS, "match more fields at once than fit")
 
 enum dpif_xdp_fastpath_reason {
 #define X(NAME, TEXT) REASON_##NAME,
@@ -80,6 +86,13 @@ struct dpif_xdp_fastpath {
 
 /* Entries that may wait until they are reclaimed. */
 #define MAX_UNLINKED 256
+
+/* Whether a flow that stays in the engine for 'reason' may fit later. */
+static inline bool
+reason_may_pass(enum dpif_xdp_fastpath_reason reason)
+{
+    return reason == REASON_FULL || reason == REASON_MASKS;
+}
 
 /* Around changes of what dpif_xdp_fastpath_add_stats() reads. */
 static inline void

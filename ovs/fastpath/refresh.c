@@ -149,7 +149,7 @@ dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     }
 }
 
-/* Puts flows again that found the tables full, if something was reclaimed since
+/* Puts flows again that found no room in the tables, if something was reclaimed since
  * all of them tried last: in rounds, of which a part is done each time. */
 static void
 retry_full(struct dpif_xdp_dp *dp)
@@ -158,7 +158,7 @@ retry_full(struct dpif_xdp_dp *dp)
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     struct oxdp_table_usage usage;
 
-    if (!fp->n_reasons[REASON_FULL]
+    if ((!fp->n_reasons[REASON_FULL] && !fp->n_reasons[REASON_MASKS])
         || fp->n_reclaimed == fp->n_reclaimed_tried) {
         return;
     }
@@ -174,9 +174,9 @@ retry_full(struct dpif_xdp_dp *dp)
             fp->n_reclaimed_then = fp->n_reclaimed;
             break;
         }
-        if (flow->fp.counted && flow->fp.reason == REASON_FULL) {
+        if (flow->fp.counted && reason_may_pass(flow->fp.reason)) {
             put_again(dp, flow);
-            usage.flows += flow->fp.reason != REASON_FULL;
+            usage.flows += !reason_may_pass(flow->fp.reason);
         }
     }
 }

@@ -4,6 +4,8 @@
 
 #include "ovs/flows/flows.h"
 
+#include <stdlib.h>
+
 #include "dpif.h"
 #include "flow.h"
 #include "odp-util.h"
@@ -25,10 +27,24 @@ const struct odp_support dpif_xdp_odp_support = {
 
 #define DUMP_BATCH 50                   /* Flows given out at once. */
 
+/* So many flows are dumped in the order of their installation, which people can
+ * read.  More come in the order of the table, where a new flow takes the place
+ * of the one that was deleted last. */
+#define MAX_ORDERED 64
+
+/* A flow that was there when the dump began. */
+struct dump_place {
+    uint64_t seq;
+    uint32_t position;
+};
+
 struct flow_dump {
     struct dpif_flow_dump up;
-    struct ovs_mutex mutex;
-    uint32_t position;                  /* Guarded by 'mutex'. */
+    struct ovs_mutex mutex;             /* dpif_xdp_dump_mutex. */
+    uint32_t position                   /* Of the table, or of 'places'. */
+        OVS_GUARDED_BY(dpif_xdp_dump_mutex);
+    size_t n_places;                    /* 0: in the order of the table. */
+    struct dump_place places[MAX_ORDERED];
 };
 
 struct flow_dump_thread {
@@ -37,6 +53,71 @@ struct flow_dump_thread {
     struct odputil_keybuf keys[DUMP_BATCH];
     struct odputil_keybuf masks[DUMP_BATCH];
 };
+
+static void
+dump_lock(struct flow_dump *dump)
+    OVS_ACQUIRES(dpif_xdp_dump_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&dump->mutex);
+}
+
+static void
+dump_unlock(struct flow_dump *dump)
+    OVS_RELEASES(dpif_xdp_dump_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&dump->mutex);
+}
+
+static int
+compare_places(const void *a_, const void *b_)
+{
+    const struct dump_place *a = a_;
+    const struct dump_place *b = b_;
+
+    return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* Stores the places of all flows of 'flows' by their installation, if there are
+ * few. */
+static void
+order_few(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
+{
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+    size_t n = 0;
+
+    while ((flow = dpif_xdp_flow_next(flows, &position))) {
+        if (n == MAX_ORDERED) {
+            return;
+        }
+        dump->places[n].seq = flow->seq;
+        dump->places[n++].position = dpif_xdp_flow_position(flow);
+    }
+    qsort(dump->places, n, sizeof dump->places[0], compare_places);
+    dump->n_places = n;
+}
+
+/* Returns the next flow of 'dump', or NULL. */
+static struct dpif_xdp_flow *
+next_flow(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
+    OVS_REQUIRES(dpif_xdp_dump_mutex)
+{
+    if (!dump->n_places) {
+        return dpif_xdp_flow_next(flows, &dump->position);
+    }
+    while (dump->position < dump->n_places) {
+        const struct dump_place *place = &dump->places[dump->position++];
+        uint32_t position = place->position;
+        struct dpif_xdp_flow *flow = dpif_xdp_flow_next(flows, &position);
+
+        if (flow && flow->seq == place->seq) {
+            return flow;
+        }
+    }
+    return NULL;
+}
 
 struct dpif_flow_dump *
 dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
@@ -47,6 +128,7 @@ dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
     dpif_flow_dump_init(&dump->up, dpif);
     dump->up.terse = terse;
     ovs_mutex_init(&dump->mutex);
+    order_few(dump, &dpif_xdp_dp_cast(dpif)->flows);
     return &dump->up;
 }
 
@@ -88,12 +170,12 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
     struct dpif_xdp_flow *found[DUMP_BATCH];
     int n = 0;
 
-    ovs_mutex_lock(&dump->mutex);
+    dump_lock(dump);
     while (n < MIN(max_flows, DUMP_BATCH)
-           && (found[n] = dpif_xdp_flow_next(&dp->flows, &dump->position))) {
+           && (found[n] = next_flow(dump, &dp->flows))) {
         dpif_xdp_flow_prefetch(found[n++]);
     }
-    ovs_mutex_unlock(&dump->mutex);
+    dump_unlock(dump);
 
     /* Nearly all of the time would be spent waiting for memory. */
     for (int i = 0; i < n; i++) {

@@ -23,6 +23,7 @@ dpif_xdp_flows_init(struct dpif_xdp_flows *flows)
     dpif_xdp_known_masks_init(&flows->masks);
     flows->deleted = NULL;
     flows->n_deleted = 0;
+    flows->n_installed = 0;
 }
 
 void
@@ -78,6 +79,7 @@ void
 dpif_xdp_flows_insert(struct dpif_xdp_flows *flows, struct dpif_xdp_flow *flow,
                       const struct dpif_xdp_place *place, uint64_t *values)
 {
+    flow->seq = flows->n_installed++;
     dpif_xdp_cls_insert(&flows->cls, &flow->rule, place, values);
     dpif_xdp_ufids_insert(&flows->ufids, flow);
 }
@@ -138,6 +140,12 @@ struct dpif_xdp_flow *
 dpif_xdp_flow_next(const struct dpif_xdp_flows *flows, uint32_t *position)
 {
     return dpif_xdp_flow_from_rule(dpif_xdp_cls_next(&flows->cls, position));
+}
+
+uint32_t
+dpif_xdp_flow_position(const struct dpif_xdp_flow *flow)
+{
+    return flow->rule.index - 1;
 }
 
 struct dpif_xdp_actions *

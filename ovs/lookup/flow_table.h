@@ -55,6 +55,7 @@ struct dpif_xdp_flow {
     OVSRCU_TYPE(struct dpif_xdp_actions *) actions;
     struct dpif_xdp_actions *first_actions;
     ovs_u128 ufid;
+    uint64_t seq;                       /* Of its installation. */
     struct dpif_xdp_flow *next_deleted; /* In flows->deleted. */
 
     /* Of the engine. */
@@ -87,6 +88,7 @@ struct dpif_xdp_flows {
     struct dpif_xdp_flow *deleted       /* To be freed through RCU. */
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     size_t n_deleted OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint64_t n_installed OVS_GUARDED_BY(dpif_xdp_flow_mutex);   /* Ever. */
 };
 
 /* A flow's key in compressed form. */
@@ -174,6 +176,9 @@ uint32_t dpif_xdp_flows_n_masks(const struct dpif_xdp_flows *);
 /* Returns the flow that follows '*position' as dpif_xdp_cls_next() does. */
 struct dpif_xdp_flow *dpif_xdp_flow_next(const struct dpif_xdp_flows *,
                                          uint32_t *position);
+
+/* The position at which dpif_xdp_flow_next() finds 'flow'. */
+uint32_t dpif_xdp_flow_position(const struct dpif_xdp_flow *flow);
 
 /* Allocates a flow for packets like 'key', with 'map', and all that it begins
  * with, with room for the values of its rule, to be inserted at the place, at

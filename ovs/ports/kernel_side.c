@@ -15,6 +15,7 @@
 
 #include "core/programs/progs.h"
 #include "openvswitch/vlog.h"
+#include "ovs-rcu.h"
 #include "ovs/engine/packet.h"
 #include "ovs/fastpath/fastpath.h"
 #include "timeval.h"
@@ -100,7 +101,13 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
         .n_flows = dp->ports.n_fast_flows,
         .name = dp->name,
     };
-    int error = -oxdp_progs_load(&config, &dp->progs, errorp);
+    int error;
+
+    /* The kernel's verifier takes most of a second: others need not wait until
+     * this thread, too, has let go of what RCU protects. */
+    ovsrcu_quiesce_start();
+    error = -oxdp_progs_load(&config, &dp->progs, errorp);
+    ovsrcu_quiesce_end();
 
     if (!error && oxdp_progs_unpinned(dp->progs)) {
         VLOG_INFO("%s: programs end with this process: %s", dp->name,

@@ -6,55 +6,99 @@
 #include "ovs/provider/provider_private.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "core/xsk/umem.h"
-#include "ovs/netdev/netdev_xdp.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/json.h"
 #include "openvswitch/vlog.h"
-#include "smap.h"
+#include "ovs-numa.h"
+#include "ovs/base/report.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/engine/engine.h"
+#include "ovs/netdev/netdev_xdp.h"
+#include "ovs/netdev/spelling.h"
 #include "ovs/ports/ports.h"
+#include "smap.h"
+#include "sset.h"
+#include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 
 #define MIN_FRAMES 256
 #define MAX_FRAMES (1u << 20)
-#define MAX_FAST_FLOWS (1u << 21)   /* Of 192 bytes, in 512 MB: core/tables/memory.h. */
 
-static void set_sizes(struct dpif_xdp_dp *, const struct smap *)
-    OVS_REQUIRES(dpif_xdp_port_mutex);
-static void set_hook(struct dpif_xdp_dp *, const struct smap *)
-    OVS_REQUIRES(dpif_xdp_port_mutex);
-static void set_obj(struct dpif_xdp_dp *, const struct smap *)
-    OVS_REQUIRES(dpif_xdp_port_mutex);
+/* Of 192 bytes, in 512 MB: core/tables/memory.h. */
+#define MAX_FAST_FLOWS (1u << 21)
 
-/* Open_vSwitch:other_config. */
-int
-dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
+/* The keys of Open_vSwitch:other_config that are for this datapath alone. */
+static const char *const keys[] = {
+    "xdp-flows", "xdp-hook", "xdp-obj", "xdp-offload", "xdp-umem-frames",
+};
+
+/* A configuration while it is read. */
+struct reading {
+    const struct smap *config;
+    struct sset warnings;               /* What is wrong with it. */
+};
+
+static void OVS_PRINTF_FORMAT(2, 3)
+complain(struct reading *reading, const char *format, ...)
 {
-    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    va_list args;
 
-    dpif_xdp_port_lock(dp);
-    set_sizes(dp, other_config);
-    set_hook(dp, other_config);
-    set_obj(dp, other_config);
-    dpif_xdp_threads_set_cpu_mask(dp, smap_get(other_config,
-                                               "pmd-cpu-mask"));
-    dpif_xdp_port_unlock(dp);
-    return 0;
+    va_start(args, format);
+    sset_add_and_free(&reading->warnings, xvasprintf(format, args));
+    va_end(args);
+}
+
+/* The number that is set as 'key', within limits: too large a number is 'max',
+ * too small a one 'min', and what is none, or is negative, the default. */
+static uint32_t
+get_number(struct reading *reading, const char *key, uint32_t min,
+           uint32_t max, uint32_t default_value)
+{
+    const char *text = smap_get(reading->config, key);
+    uint32_t used = default_value;
+    char *end;
+
+    if (text) {
+        long long int n;
+
+        errno = 0;
+        n = strtoll(text, &end, 10);
+        if (end != text && !*end && n >= 0) {
+            used = MAX(MIN(n, max), min);
+        }
+        if (end == text || *end || errno || used != n) {
+            complain(reading, "other_config:%s=%s: allowed are numbers from "
+                     "%"PRIu32" to %"PRIu32", %"PRIu32" is used", key, text,
+                     min, max, used);
+        }
+    }
+    return used;
 }
 
 static void
-set_sizes(struct dpif_xdp_dp *dp, const struct smap *other_config)
+set_sizes(struct dpif_xdp_dp *dp, struct reading *reading)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    unsigned int n_frames = smap_get_uint(other_config, "xdp-umem-frames",
-                                          DPIF_XDP_DEFAULT_FRAMES);
-    unsigned int n_flows = smap_get_uint(other_config, "xdp-flows",
-                                         DPIF_XDP_DEFAULT_FAST_FLOWS);
+    const char *offload = smap_get(reading->config, "xdp-offload");
+    uint32_t n_frames = get_number(reading, "xdp-umem-frames", MIN_FRAMES,
+                                   MAX_FRAMES, DPIF_XDP_DEFAULT_FRAMES);
+    uint32_t n_flows = get_number(reading, "xdp-flows", 0, MAX_FAST_FLOWS,
+                                  DPIF_XDP_DEFAULT_FAST_FLOWS);
 
-    n_frames = MIN(MAX(n_frames, MIN_FRAMES), MAX_FRAMES);
-    n_flows = MIN(n_flows, MAX_FAST_FLOWS);
-    if (!smap_get_bool(other_config, "xdp-offload", true)) {
+    if (offload && strcasecmp(offload, "true")
+        && strcasecmp(offload, "false")) {
+        complain(reading, "other_config:xdp-offload=%s: allowed are true and "
+                 "false, true is used", offload);
+    }
+    if (!smap_get_bool(reading->config, "xdp-offload", true)) {
         n_flows = 0;
     }
     if (!dpif_xdp_ports_set_sizes(dp, n_frames, n_flows)) {
@@ -64,30 +108,179 @@ set_sizes(struct dpif_xdp_dp *dp, const struct smap *other_config)
 }
 
 static void
-set_hook(struct dpif_xdp_dp *dp, const struct smap *other_config)
+set_hook(struct dpif_xdp_dp *dp, struct reading *reading)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    const char *name = smap_get_def(other_config, "xdp-hook", "auto");
+    const char *name = smap_get_def(reading->config, "xdp-hook", "auto");
     enum dpif_xdp_hook hook = DPIF_XDP_HOOK_AUTO;
 
     if (!dpif_xdp_hook_from_string(name, &hook)) {
-        VLOG_WARN("%s: other_config:xdp-hook=%s: unsupported value, expected "
-                  "auto, xdp, tcx or both", dp->name, name);
+        complain(reading, "other_config:xdp-hook=%s: unsupported value, "
+                 "expected auto, xdp, tcx or both; auto is used", name);
     }
     dpif_xdp_ports_set_hook(dp, hook);
 }
 
 static void
-set_obj(struct dpif_xdp_dp *dp, const struct smap *other_config)
+set_obj(struct dpif_xdp_dp *dp, struct reading *reading)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    const char *obj = smap_get(other_config, "xdp-obj");
+    const char *obj = smap_get(reading->config, "xdp-obj");
 
     if (obj && !dpif_xdp_obj_is_valid(obj)) {
-        VLOG_WARN("%s: other_config:xdp-obj=%s: unsupported value, expected "
-                  "the absolute path of a BPF object, or builtin", dp->name,
-                  obj);
+        complain(reading, "other_config:xdp-obj=%s: unsupported value, "
+                 "expected the absolute path of a BPF object, or builtin; "
+                 "builtin is used", obj);
         obj = NULL;
+    } else if (dpif_xdp_obj_is_file(obj) && access(obj, R_OK)) {
+        complain(reading, "other_config:xdp-obj=%s: cannot read the file "
+                 "(%s)", obj, ovs_strerror(errno));
     }
     dpif_xdp_ports_set_obj(dp, obj);
+}
+
+/* Appends the CPUs of 'mask', hexadecimal digits, that this machine does not
+ * have to 'absent'.  Returns whether it has any of them. */
+static bool
+find_absent_cpus(const char *mask, struct ds *absent)
+{
+    size_t n = strlen(mask);
+    bool any = false;
+
+    for (size_t i = 0; i < 4 * n; i++) {
+        if (hexit_value(mask[n - 1 - i / 4]) & 1 << i % 4) {
+            if (ovs_numa_core_id_is_valid(i)) {
+                any = true;
+            } else {
+                ds_put_format(absent, "%s%"PRIuSIZE, absent->length ? ", " : "",
+                              i);
+            }
+        }
+    }
+    return any;
+}
+
+static void
+set_cpu_mask(struct dpif_xdp_dp *dp, struct reading *reading)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const char *mask = smap_get(reading->config, "pmd-cpu-mask");
+
+    if (mask) {
+        const char *digits = mask + 2 * !strncasecmp(mask, "0x", 2);
+
+        if (!*digits || strspn(digits, "0123456789abcdefABCDEF")
+                        != strlen(digits)) {
+            complain(reading, "other_config:pmd-cpu-mask=%s: expected "
+                     "hexadecimal digits; engine threads are bound to no CPU",
+                     mask);
+            mask = NULL;
+        } else {
+            struct ds absent = DS_EMPTY_INITIALIZER;
+            bool any = find_absent_cpus(digits, &absent);
+
+            if (absent.length) {
+                complain(reading, "other_config:pmd-cpu-mask=%s: there are no "
+                         "CPUs %s; engine threads are bound to %s", mask,
+                         ds_cstr(&absent), any ? "the others" : "no CPU");
+            }
+            ds_destroy(&absent);
+        }
+    }
+    dpif_xdp_threads_set_cpu_mask(dp, mask);
+}
+
+static bool
+is_known(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        if (!strcmp(key, keys[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+find_unknown_keys(struct reading *reading)
+{
+    struct smap_node *node;
+
+    SMAP_FOR_EACH (node, reading->config) {
+        const char *meant;
+
+        if ((strncasecmp(node->key, "xdp-", 4)
+             && strncasecmp(node->key, "xdp_", 4)) || is_known(node->key)) {
+            continue;
+        }
+        meant = dpif_xdp_spelling_closest(node->key, keys, ARRAY_SIZE(keys));
+        complain(reading, "other_config:%s: there is no such setting, it is "
+                 "not used%s%s%s", node->key, meant ? "; did you mean " : "",
+                 meant ? meant : "", meant ? "?" : "");
+    }
+}
+
+/* Logs what is wrong now and was not before. */
+static void
+keep_warnings(struct dpif_xdp_dp *dp, struct reading *reading)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const char *warning;
+
+    SSET_FOR_EACH (warning, &reading->warnings) {
+        if (!sset_contains(&dp->provider.warnings, warning)) {
+            VLOG_WARN("%s: %s", dp->name, warning);
+        }
+    }
+    sset_swap(&dp->provider.warnings, &reading->warnings);
+}
+
+void
+dpif_xdp_config_init(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    sset_init(&dp->provider.warnings);
+}
+
+void
+dpif_xdp_config_destroy(struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    sset_destroy(&dp->provider.warnings);
+}
+
+/* Open_vSwitch:other_config. */
+int
+dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
+{
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
+    struct reading reading = {
+        .config = other_config,
+        .warnings = SSET_INITIALIZER(&reading.warnings),
+    };
+
+    dpif_xdp_port_lock(dp);
+    set_sizes(dp, &reading);
+    set_hook(dp, &reading);
+    set_obj(dp, &reading);
+    set_cpu_mask(dp, &reading);
+    find_unknown_keys(&reading);
+    keep_warnings(dp, &reading);
+    dpif_xdp_port_unlock(dp);
+    sset_destroy(&reading.warnings);
+    return 0;
+}
+
+void
+dpif_xdp_config_report(const struct dpif_xdp_dp *dp, struct json *report)
+{
+    struct json *array = dpif_xdp_report_array(report, "warnings");
+    const char **warnings = sset_sort(&dp->provider.warnings);
+
+    for (size_t i = 0; i < sset_count(&dp->provider.warnings); i++) {
+        json_array_add(array, json_string_create(warnings[i]));
+    }
+    free(warnings);
 }
 
 /* Caches: one, the signature cache of each engine thread. */

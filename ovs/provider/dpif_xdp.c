@@ -25,6 +25,7 @@
 #include "ovs/ports/ports.h"
 #include "ovs/provider/ct_dpif.h"
 #include "ovs/provider/provider_private.h"
+#include "ovs/provider/sole.h"
 #include "seq.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp);
@@ -204,7 +205,7 @@ dpif_xdp_queue_to_priority(const struct dpif *dpif OVS_UNUSED,
 static char *
 dpif_xdp_get_datapath_version(void)
 {
-    return xstrdup(OXDP_VERSION);
+    return xstrdup("OVS-XDP "OXDP_VERSION", Open vSwitch "VERSION);
 }
 
 static int
@@ -368,7 +369,11 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_upcall_destroy(dp);
     ovs_mutex_destroy(&dp->port_mutex);
     dpif_xdp_engine_destroy(dp);
+    dpif_xdp_config_destroy(dp);
     ovs_mutex_destroy(&dp->flow_mutex);
+    if (dp->class->type == dpif_xdp_type) {
+        dpif_xdp_sole_end();
+    }
     free(CONST_CAST(char *, dp->name));
     free(dp);
 }
@@ -377,9 +382,14 @@ static int
 create_dp(const struct dpif_class *class, const char *name,
           struct dpif_xdp_dp **dpp)
 {
-    struct dpif_xdp_dp *dp = xzalloc(sizeof *dp);
+    struct dpif_xdp_dp *dp;
     int error;
 
+    error = class->type == dpif_xdp_type ? dpif_xdp_sole_begin() : 0;
+    if (error) {
+        return error;
+    }
+    dp = xzalloc(sizeof *dp);
     *CONST_CAST(const struct dpif_class **, &dp->class) = class;
     *CONST_CAST(const char **, &dp->name) = xstrdup(name);
     ovs_refcount_init(&dp->ref_cnt);
@@ -395,6 +405,7 @@ create_dp(const struct dpif_class *class, const char *name,
     dpif_xdp_bonds_init(&dp->bonds);
     dp->conntrack = conntrack_init();
     dpif_xdp_ports_init(dp);
+    dpif_xdp_config_init(dp);
     dp->provider.last_tnl_conf_seq = seq_read(tnl_conf_seq);
     dp->provider.coverage = dpif_xdp_coverage_create();
 

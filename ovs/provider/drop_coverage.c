@@ -95,7 +95,9 @@ static const struct {
     { DPIF_XDP_DROP_SEND_ERROR, C_datapath_drop_xdp_send_error },
     { DPIF_XDP_DROP_TUNNEL_UNUSED, C_datapath_drop_tunnel_push_error },
     { DPIF_XDP_DROP_PORT_CLOSED, C_datapath_drop_xdp_port_closed },
+    { DPIF_XDP_DROP_PORT_NOT_READY, C_datapath_drop_upcall_error },
 };
+BUILD_ASSERT_DECL(ARRAY_SIZE(engine_drops) == DPIF_XDP_N_DROPS);
 
 /* Drops of programs, but for those that a flow's "drop" action asks for. */
 static const struct {

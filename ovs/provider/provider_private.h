@@ -8,8 +8,11 @@
 #include <stdint.h>
 
 #include "dpif-provider.h"
+#include "ovs/base/locks.h"
 
 struct dpif_op;
+struct dpif_xdp_dp;
+struct json;
 struct smap;
 
 /* operate.c, as the member of struct dpif_class. */
@@ -22,6 +25,14 @@ int dpif_xdp_cache_get_supported_levels(struct dpif *, uint32_t *levels);
 int dpif_xdp_cache_get_name(struct dpif *, uint32_t level, const char **name);
 int dpif_xdp_cache_get_size(struct dpif *, uint32_t level, uint32_t *size);
 int dpif_xdp_cache_set_size(struct dpif *, uint32_t level, uint32_t size);
+
+/* config.c: prepare and free what it has in 'dp'. */
+void dpif_xdp_config_init(struct dpif_xdp_dp *);
+void dpif_xdp_config_destroy(struct dpif_xdp_dp *);
+
+/* config.c: puts "warnings" into 'report': what is wrong with the settings. */
+void dpif_xdp_config_report(const struct dpif_xdp_dp *, struct json *report)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* leave.c: whether the daemon ends and its flows stay.  Then
  * dpif_xdp_leaving_operate() does what the operation asks for as far as it

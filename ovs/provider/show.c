@@ -17,6 +17,7 @@
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
+#include "ovs/provider/provider_private.h"
 #include "smap.h"
 
 #define INT dpif_xdp_report_get_int
@@ -184,6 +185,7 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
 
     dpif_xdp_report_int(report, "flows", dpif_xdp_flows_n(&dp->flows));
     dpif_xdp_port_lock(dp);
+    dpif_xdp_config_report(dp, report);
     if (dp->packets) {
         struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
         struct json *memory = dpif_xdp_report_object(report, "umem");
@@ -388,10 +390,14 @@ void
 dpif_xdp_show_text(const struct json *report, struct ds *ds)
 {
     const struct json *umem = dpif_xdp_report_get(report, "umem");
+    struct json_array warnings = elements(report, "warnings");
     struct json_array ports = elements(report, "ports");
 
     ds_put_format(ds, "%s@%s: %"PRIu64" flows\n", TEXT(report, "type"),
                   TEXT(report, "name"), INT(report, "flows"));
+    for (size_t i = 0; i < warnings.n; i++) {
+        ds_put_format(ds, "  warning: %s\n", json_string(warnings.elems[i]));
+    }
     if (umem) {
         ds_put_format(ds, "  umem: %"PRIu64" frames of %"PRIu64" bytes, "
                       "%"PRIu64" free\n", INT(umem, "frames"),

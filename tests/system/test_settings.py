@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the whole switch: other_config, the version, one daemon for each network namespace; and the order in which
+flows are dumped."""
+import os
+import re
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+
+FLOW = "in_port({port}),eth(),eth_type(0x0800),ipv4(dst=10.1.{n}.1,frag=no)"
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("these are settings of type xdp")
+
+
+def warnings(switch):
+    """What is wrong with other_config, by the log and by xdp/show."""
+    logged = [line.split("|WARN|ovs-xdp: ")[1] for line in switch.log() if "|dpif_xdp_config|WARN|ovs-xdp: " in line]
+    shown = re.findall(r"^  warning: (.*)$", switch.appctl("xdp/show"), re.MULTILINE)
+    return logged, shown
+
+
+def test_wrong_settings_are_said_once(network):
+    """Each says what was given, what is allowed, and what is used; again only when it is wrong in another way."""
+    switch = network.switch
+    switch.expected += ["other_config:"]
+    absent = 4 * (os.cpu_count() + 4)
+    wrong = {
+        "xdp-hok=tcx": "there is no such setting, it is not used; did you mean xdp-hook?",
+        "xdp_flows=5": "there is no such setting, it is not used; did you mean xdp-flows?",
+        "xdp-umem-frames=12": "allowed are numbers from 256 to 1048576, 256 is used",
+        "xdp-flows=-5": "allowed are numbers from 0 to 2097152, 200000 is used",
+        "xdp-offload=nope": "allowed are true and false, true is used",
+        "xdp-hook=bogus": "unsupported value, expected auto, xdp, tcx or both; auto is used",
+        "xdp-obj=/nonexistent.o": "cannot read the file (No such file or directory)",
+        f"pmd-cpu-mask={1 << absent:x}": f"there are no CPUs {absent}; engine threads are bound to no CPU",
+    }
+    expected = sorted(f"other_config:{setting.split('=')[0] if 'no such' in sentence else setting}: {sentence}"
+                      for setting, sentence in wrong.items())
+    switch.vsctl("set", "open", ".", *(f"other_config:{setting}" for setting in wrong))
+    switch.vsctl("set", "open", ".", "external_ids:again=1")
+    logged, shown = warnings(switch)
+    assert shown == expected and sorted(logged) == expected
+
+    switch.vsctl("set", "open", ".", "other_config:xdp-flows=abc", "other_config:pmd-cpu-mask=zzz")
+    logged, shown = warnings(switch)
+    assert ("other_config:xdp-flows=abc: allowed are numbers from 0 to 2097152, 200000 is used" in shown
+            and "other_config:pmd-cpu-mask=zzz: expected hexadecimal digits; engine threads are bound to no CPU" in shown)
+    assert len(shown) == len(expected) and len(logged) == len(expected) + 2
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+
+    switch.vsctl("clear", "open", ".", "other_config")
+    assert warnings(switch)[1] == []
+
+
+def test_version(network):
+    """The command, the log and the database say which OVS-XDP it is, and which Open vSwitch is inside."""
+    switch = network.switch
+    ours = re.search(r"^ovs-vswitchd-xdp \(OVS-XDP\) (\S+)$", lab.run(switches.DAEMON, "--version"), re.MULTILINE)[1]
+    stock, said = switch.appctl("version").splitlines()
+    theirs = re.fullmatch(r"ovs-vswitchd \(Open vSwitch\) (\S+)", stock)[1]
+    assert said == f"OVS-XDP {ours}"
+    assert switch.log()[1].endswith(f"|INFO|OVS-XDP {ours}, with Open vSwitch {theirs} inside"), switch.log()[:3]
+    assert switch.get("bridge", "br0", "datapath_version") == f"OVS-XDP {ours}, Open vSwitch {theirs}"
+
+
+def test_second_daemon_is_refused(network):
+    """The first goes on; when it has ended, the other may serve the namespace."""
+    process = network.switch.process.pid
+    with switches.Switch() as other:
+        other.expected += ["another ovs-vswitchd-xdp", "Address already in use", "poll interval"]
+        other.add_bridge("br1")
+        said = [line for line in other.log() if "another ovs-vswitchd-xdp (pid" in line]
+        assert said and f"(pid {process})" in said[0], other.log()[-5:]
+        traffic.wait_for_ping(network.red, "10.0.0.2")
+        other.vsctl("--no-wait", "del-br", "br1")
+
+
+def test_few_flows_are_dumped_as_they_were_installed(network):
+    """Also when the table reuses the places of others that were deleted, in whichever order."""
+    switch = network.switch
+    switch.appctl("revalidator/pause")
+    port = switch.dp_port("to-red")
+
+    def add(n):
+        switch.appctl("dpctl/add-flow", FLOW.format(port=port, n=n), "drop")
+
+    def dumped():
+        return [int(n) for n in re.findall(r"dst=10\.1\.(\d+)\.1", "\n".join(switch.dump_flows()))]
+
+    for n in range(8):
+        add(n)
+    assert dumped() == [*range(8)]
+    for n in (1, 6, 3):
+        switch.appctl("dpctl/del-flow", FLOW.format(port=port, n=n))
+    for n in (20, 21, 22, 23):
+        add(n)
+    assert dumped() == [0, 2, 4, 5, 7, 20, 21, 22, 23]
+    for n in dumped():
+        switch.appctl("dpctl/del-flow", FLOW.format(port=port, n=n))
+    switch.appctl("revalidator/resume")
