@@ -22,10 +22,8 @@ import xdp
 HOOK = "xdp"
 
 RED, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02"
-HOOK = "xdp"
 SECONDS = float(os.environ.get("OXDP_LONG", 4))
 N_FLOWS = int(os.environ.get("OXDP_FLOWS", 20000))
-HEAD_LEN, HASH_KEY_AT = 536, 40         # struct dp_head in dp/table.h.
 
 
 @pytest.fixture(autouse=True)
@@ -154,12 +152,11 @@ def test_collisions(world, switch, host):
 def hash_numbers(switch):
     """The numbers by which dp/hash.h multiplies the words of a key: hash_key of struct dp_head."""
     for kind, number in xdp.objects(switch.process.pid):
-        if kind == "map":
-            about = json.loads(lab.run("bpftool", "-j", "map", "show", "id", str(number)))
-            if about["bytes_value"] == HEAD_LEN:
-                (entry,) = json.loads(lab.run("bpftool", "-j", "map", "dump", "id", str(number)))
-                value = bytes(int(byte, 16) for byte in entry["value"])
-                return struct.unpack_from("<30Q", value, HASH_KEY_AT)
+        if kind == "map" and json.loads(lab.run("bpftool", "-j", "map", "show", "id", str(number))).get("name") == "dp_head":
+            (entry,) = json.loads(lab.run("bpftool", "-j", "map", "dump", "id", str(number)))
+            value = bytes(int(byte, 16) for byte in entry["value"])
+            offset, size = xdp.member(switches.BUILD / "bpf/xdp.bpf.o", "dp_head", "hash_key")
+            return struct.unpack_from(f"<{size // 8}Q", value, offset)
     raise AssertionError("no map has a struct dp_head")
 
 

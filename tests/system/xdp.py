@@ -36,6 +36,21 @@ def groups(pid):
     return sum("map_type:\t25\n" in _text(info) for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
 
 
+def member(file, struct, name):
+    """(offset, length) in bytes of a member of a struct, as the type information of a BPF object says."""
+    types = json.loads(lab.run("bpftool", "-j", "btf", "dump", "file", file))["types"]
+    by_id = {entry["id"]: entry for entry in types}
+
+    def length(entry):
+        if entry["kind"] == "ARRAY":
+            return entry["nr_elems"] * length(by_id[entry["type_id"]])
+        return entry["size"] if "size" in entry else length(by_id[entry["type_id"]])
+
+    (found,) = (entry for entry in types if entry["kind"] == "STRUCT" and entry["name"] == struct)
+    (wanted,) = (entry for entry in found["members"] if entry["name"] == name)
+    return wanted["bits_offset"] // 8, length(by_id[wanted["type_id"]])
+
+
 def _text(path):
     try:
         return path.read_text()
