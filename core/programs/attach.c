@@ -16,6 +16,7 @@
 #include "core/kernel/grace.h"
 #include "core/privilege.h"
 #include "core/programs/attachment.h"
+#include "core/programs/before.h"
 #include "core/programs/link.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs_struct.h"
@@ -137,8 +138,10 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
         struct oxdp_attachment *at = &progs->attachments[i];
 
         if (at->old_program || at->old_tcx) {
-            int err = at->old_program ? oxdp_link_exchange(progs, at) : 0;
+            int err;
 
+            oxdp_before_hand_on(progs, at);
+            err = at->old_program ? oxdp_link_exchange(progs, at) : 0;
             err = err || !at->old_tcx ? err : oxdp_tcx_take_over(progs, at);
             at->error = err;
             n += !err;
@@ -146,7 +149,11 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
     }
     progs->taken_over = true;
     oxdp_special_end_attach(progs);
-    oxdp_pins_forget_old(progs->pins);
+    oxdp_pins_forget_old(progs->pins);          /* With that the programs before at tcx end. */
+    for (uint32_t i = 0; progs->before && i < progs->max_ports; i++) {
+        oxdp_before_end(progs, &progs->attachments[i]);
+    }
+    oxdp_before_close(progs);
     return n;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/kernel/device.h"
+#include "core/programs/before.h"
 #include "core/programs/counter.h"
 #include "core/programs/progs.h"
 #include "core/programs/progs_struct.h"
@@ -162,5 +163,8 @@ int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
     }
     memset(ret_counters, 0, DP_N_COUNTERS * sizeof *ret_counters);
     oxdp_counters_sum(progs, at ? at->port.counter_slot : BPF_COUNTER_SLOT_NO_PORT, ret_counters);
+    if (at) {
+        oxdp_before_add(progs, at, ret_counters);
+    }
     return 0;
 }

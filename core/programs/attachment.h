@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "bpf/maps.h"
+#include "dp/counter.h"
 
 struct oxdp_progs;
 
@@ -21,6 +22,8 @@ struct oxdp_attachment {
     bool clsact;                /* A filter there does what a tcx link would. */
     int error;                  /* Why it has no program any more (oxdp_progs_error()). */
     bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
+    uint32_t before_slot;       /* In the counters of the process before, which still counts there; 0: none. */
+    uint64_t before[DP_N_COUNTERS];     /* What it counted that is nowhere else. */
     struct bpf_port port;
 };
 

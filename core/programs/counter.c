@@ -63,9 +63,12 @@ const char *oxdp_counter_name(enum dp_counter counter)
 /* Adds what slot 'slot' has counted on all processors to 'sum'. */
 void oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS])
 {
-    const struct bpf_counters *per_cpu = oxdp_memory_counters(&progs->memory, slot);
+    oxdp_counters_add(oxdp_memory_counters(&progs->memory, slot), progs->n_cpu_ids, sum);
+}
 
-    for (uint32_t cpu = 0; cpu < progs->n_cpu_ids; cpu++) {
+void oxdp_counters_add(const struct bpf_counters *per_cpu, uint32_t n, uint64_t sum[DP_N_COUNTERS])
+{
+    for (uint32_t cpu = 0; cpu < n; cpu++) {
         for (int i = 0; i < DP_N_COUNTERS; i++) {
             sum[i] += DP_READ_ONCE(per_cpu[cpu].n[i]);
         }

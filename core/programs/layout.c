@@ -19,6 +19,7 @@ struct pair {
 };
 
 static bool same(struct pair *pair, uint32_t our_id, uint32_t their_id, int depth);
+static uint64_t hash_type(const struct btf *btf, uint32_t id, uint64_t hash, int depth);
 
 int oxdp_layout_check(const struct btf *ours, const struct btf *theirs, char **ret_error)
 {
@@ -100,4 +101,52 @@ static bool same(struct pair *pair, uint32_t our_id, uint32_t their_id, int dept
         return btf_vlen(ours) == btf_vlen(theirs);
     }
     return true;                /* Pointers, which mean nothing to the other side, and enums, which are numbers. */
+}
+
+/* FNV-1a. */
+static uint64_t hash_number(uint64_t n, uint64_t hash)
+{
+    for (int i = 0; i < 8; i++) {
+        hash = (hash ^ (n >> 8 * i & 0xff)) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+uint64_t oxdp_layout_hash_text(const char *text, uint64_t hash)
+{
+    for (; *text; text++) {
+        hash = hash_number((unsigned char) *text, hash);
+    }
+    return hash_number(0, hash);
+}
+
+uint64_t oxdp_layout_hash(const struct btf *btf, const char *name, uint64_t hash)
+{
+    int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
+
+    hash = hash ? hash : UINT64_C(0xcbf29ce484222325);
+    return id < 0 ? hash_number(-id, hash) : hash_type(btf, id, hash, 0);
+}
+
+static uint64_t hash_type(const struct btf *btf, uint32_t id, uint64_t hash, int depth)
+{
+    const struct btf_type *type = resolve(btf, id);
+
+    if (!type || depth > MAX_DEPTH) {
+        return hash;
+    }
+    hash = hash_number(btf_kind(type), hash);
+    hash = hash_number(btf__resolve_size(btf, id), hash);
+    if (btf_is_array(type)) {
+        hash = hash_type(btf, btf_array(type)->type, hash_number(btf_array(type)->nelems, hash), depth + 1);
+    } else if (btf_is_int(type)) {
+        hash = hash_number(btf_int_encoding(type), hash);
+    } else if (btf_is_composite(type)) {
+        for (uint32_t i = 0; i < btf_vlen(type); i++) {
+            hash = oxdp_layout_hash_text(name_of(btf, btf_members(type)[i].name_off), hash);
+            hash = hash_number(btf_member_bit_offset(type, i), hash);
+            hash = hash_type(btf, btf_members(type)[i].type, hash, depth + 1);
+        }
+    }
+    return hash;
 }

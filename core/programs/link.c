@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/programs/attachment.h"
+#include "core/programs/before.h"
 #include "core/programs/pin.h"
 #include "core/programs/program.h"
 #include "core/programs/progs_struct.h"
@@ -58,6 +59,7 @@ static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
     }
     at->link_fd = fd;
     at->old_program = true;
+    oxdp_before_adopt(progs, at);
     return progs->taken_over ? oxdp_link_exchange(progs, at) : 0;
 }
 

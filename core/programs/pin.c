@@ -137,6 +137,20 @@ int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name)
     return fd;
 }
 
+int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name)
+{
+    char old[PATH_MAX], path[PATH_MAX];
+    int fd;
+
+    if (!pins) {
+        return -ENOENT;
+    }
+    join(old, pins->path, OLD);
+    join(path, old, name);
+    fd = bpf_obj_get(path);
+    return fd < 0 ? -errno : fd;
+}
+
 bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name)
 {
     char old[PATH_MAX], path[PATH_MAX];
@@ -252,6 +266,12 @@ static bool is_link(const char *path)
     return !strncmp(name, "link-", 5) || !strncmp(name, "tcx-", 4) || !strcmp(name, "upcall");
 }
 
+/* A map that may be adopted. */
+static bool is_state(const char *path)
+{
+    return !strncmp(strrchr(path, '/') + 1, OXDP_PINS_STATE, strlen(OXDP_PINS_STATE));
+}
+
 /* The device whose filter runs the program at 'path'; 0 if it is something else. */
 static int ifindex_of_filter(const char *path)
 {
@@ -283,12 +303,17 @@ static void move_entry(const char *path, void *old)
         } else {
             rename(path, to);
         }
+    } else if (is_state(path)) {
+        join(to, old, strrchr(path, '/') + 1);
+        if (!access(to, F_OK) || rename(path, to)) {
+            unlink(path);
+        }
     } else {
         unlink(path);
     }
 }
 
-/* A link holds its program, and that its maps: they need no pins of their own any more.  If the process before
+/* A link holds its program, and that its maps: they need no pins of their own any more, but for those to be adopted.  If the process before
  * had not come far, the folder "old" has more from before that.  Of two links at one device, which there can be at tcx,
  * the older is the one that handles packets. */
 static void move_to_old(struct oxdp_pins *pins)

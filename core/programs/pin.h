@@ -4,14 +4,17 @@
  *     /sys/fs/bpf/ovs-xdp/<inode of the network namespace>/<datapath>/
  *
  * root-only, so that known flows keep flowing when the process ends, however it ends.  The process that has
- * the folder holds a lock (flock) on it.  The links that a process before left there, and the programs of its filters, move
- * to the folder "old" in it, and the programs work on until the new one has taken them over, or has said that it needs no
+ * the folder holds a lock (flock) on it.  The links that a process before left there, the programs of its filters and
+ * the maps that may be adopted move to the folder "old" in it, and the programs work on until the new one has taken them over, or has said that it needs no
  * more of them.  Folders of namespaces that are gone are removed by whoever comes.  The layout's version is in the pinned map of
  * struct dp_head. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
 
 #include <stdbool.h>
+
+/* How the names of pinned maps begin that the process after this one may adopt. */
+#define OXDP_PINS_STATE "state-"
 
 struct oxdp_pins;
 
@@ -34,6 +37,10 @@ void oxdp_pins_remove(struct oxdp_pins *pins, const char *name);
 /* The link that the process before pinned as 'name' is this one's from now on, under the same name.  Returns
  * its file descriptor, or -ENOENT or another negative errno. */
 int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name);
+
+/* Opens the map that the process before pinned as 'name', which begins with OXDP_PINS_STATE, until oxdp_pins_forget_old().
+ * Returns its file descriptor, or a negative errno. */
+int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name);
 
 /* Whether the process before pinned 'name' and nobody inherited it; of a filter's program, only if the filter is there. */
 bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name);

@@ -12,6 +12,7 @@
 #include "core/kernel/libbpf_log.h"
 #include "core/privilege.h"
 #include "core/programs/attachment.h"
+#include "core/programs/before.h"
 #include "core/programs/group_private.h"
 #include "core/programs/maps.h"
 #include "core/programs/pin.h"
@@ -73,6 +74,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
             oxdp_progs_detach(progs, progs->attachments[i].ifindex);
         }
     }
+    oxdp_before_close(progs);
     oxdp_tcx_close(progs);
     oxdp_pins_close(progs->pins);
     free(progs->unpinned);
@@ -132,9 +134,12 @@ static void pin(struct oxdp_progs *progs, const char *name)
     }
     err = oxdp_pins_add(progs->pins, "xdp", progs->programs->fd);
     err = err ? err : oxdp_maps_pin(progs);
+    err = err ? err : oxdp_before_pin(progs);
     if (err) {
         oxdp_pins_close(progs->pins);
         progs->pins = NULL;
         oxdp_fail(0, &progs->unpinned, "cannot pin programs and maps (%s)", strerror(-err));
+        return;
     }
+    oxdp_before_open(progs);
 }

@@ -132,13 +132,13 @@ bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no);
 int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no);
 bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* What became of the frames (packets and bytes, since attaching) that arrived on 'ifindex', by enum
- * dp_counter; 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or
+/* What became of the frames (packets and bytes, since attaching, also by a process before that had the device) that arrived
+ * on 'ifindex', by enum dp_counter; 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or
  * another negative errno. */
 int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
                             uint64_t ret_counters[DP_N_COUNTERS]);
 
-/* The same, added up over all devices that are or were ports: never goes backward. */
+/* The same, added up over all devices that are or were ports, since oxdp_progs_load(): never goes backward. */
 void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters[DP_N_COUNTERS]);
 
 /* Lookups that found a flow, among what 'counters' counted: each frame's last, and those before

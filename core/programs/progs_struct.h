@@ -11,6 +11,7 @@
 #include "dp/counter.h"
 
 struct oxdp_attachment;
+struct oxdp_before;
 struct oxdp_groups;
 struct oxdp_pins;
 struct oxdp_program;
@@ -45,6 +46,7 @@ struct oxdp_progs {
 
     /* Counters. */
     uint32_t n_slots;                   /* Counter slots that were ever in use. */
+    struct oxdp_before *before;         /* core/programs/before.c; NULL: nothing to adopt. */
     uint64_t retired[DP_N_COUNTERS];    /* Counted by ports before those that have their slots now. */
 };
 

@@ -23,6 +23,7 @@
 #include "core/kernel/veth.h"
 #include "core/privilege.h"
 #include "core/programs/attachment.h"
+#include "core/programs/before.h"
 #include "core/programs/capability.h"
 #include "core/programs/link.h"
 #include "core/programs/maps.h"
@@ -237,6 +238,9 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **r
     }
     snprintf(name, sizeof name, "tcx-%d", at->ifindex);
     at->old_tcx = oxdp_pins_has_old(progs->pins, name);
+    if (at->old_tcx) {
+        oxdp_before_adopt(progs, at);
+    }
     oxdp_pins_add(progs->pins, name, at->tcx_fd);
     return 0;
 }
@@ -249,6 +253,9 @@ static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, c
     snprintf(name, sizeof name, "filter-%d", at->ifindex);
     at->clsact = true;
     at->old_tcx = oxdp_pins_has_old(progs->pins, name);
+    if (at->old_tcx) {
+        oxdp_before_adopt(progs, at);
+    }
     return at->old_tcx ? 0 : put_filter(progs, at, ret_error);
 }
 

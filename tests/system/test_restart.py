@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import threading
@@ -285,6 +286,56 @@ def test_statistics_count_the_time_between(network):
         if switch.get("interface", "to-red", "statistics") else 0
     lab.wait_until(lambda: (switch.get("interface", "to-red", "statistics") or {}).get("rx_packets", 0) >= 200,
                    f"200 packets counted, not {received}")
+
+
+def forwarded(switch, device):
+    """Frames from 'device' that programs forwarded."""
+    return int(re.search(r"forwarded by the program: (\d+)", switch.appctl("xdp/stats", "ovs-xdp", device))[1])
+
+
+@pytest.fixture(name="hundred")
+def hundred_frames(network):
+    """Sends 100 frames from red to green, which a program forwards (but for the first ever)."""
+    network.switch.flows("br0", "in_port=to-red,udp,actions=output:to-green", "actions=drop")
+    frames = [wire.udp_frame("02:00:00:00:00:01", lab.mac_of(network.green), b"\x08" * 100)] * 100
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
+        def send():
+            red.send(*frames)
+            assert len(green.receive(lambda frame: frame in frames, 100)) == 100
+        send()
+        send()
+        yield send
+
+
+def test_counters_go_on(network, hundred):
+    """What the program of the daemon before counted for a port, also while there was no daemon, is not forgotten."""
+    switch = network.switch
+    for times in 1, 2:
+        before = forwarded(switch, "to-red")
+        assert before >= 100
+        end(switch, "kill")
+        hundred()
+        switch.start()
+        wait_for_take_over(switch, times)
+        after = forwarded(switch, "to-red")
+        assert before + 100 <= after < before + 200
+        hundred()
+        hundred()
+        assert forwarded(switch, "to-red") >= after + 100
+
+
+def test_counters_of_another_layout_are_not_adopted(network, hundred):
+    """The hash in the name of the pinned table says that one of its members was elsewhere: the port counts from 0."""
+    switch = network.switch
+    assert forwarded(switch, "to-red") >= 100
+    end(switch, "kill")
+    tables = list(FOLDER.glob("*/*/state-dp_counters-*"))
+    assert len(tables) == 1
+    tables[0].rename(tables[0].with_name("state-dp_counters-" + tables[0].name[-16:][::-1]))
+    switch.start()
+    wait_for_take_over(switch, 1)
+    assert forwarded(switch, "to-red") < 100
+    assert not list(FOLDER.glob("*/*/old"))
 
 
 def test_devices_stay_promiscuous(network):
