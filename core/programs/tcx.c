@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/kernel/clsact.h"
 #include "core/kernel/ethtool.h"
+#include "core/kernel/grace.h"
 #include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/shortcut.h"
@@ -417,6 +418,11 @@ void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
     if (!at) {
         return;
     }
+    if (at->port.continues) {
+        at->port.continues = 0;
+        oxdp_attachment_write(progs, at);
+        oxdp_grace(NULL);               /* Frames that XDP has left to tcx are still to meet it. */
+    }
     oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
     at->tcx_fd = -1;
     if (at->clsact) {
@@ -428,8 +434,6 @@ void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
         at->clsact = false;
     }
     at->old_tcx = false;
-    at->port.continues = 0;
-    oxdp_attachment_write(progs, at);
 }
 
 /* A pair of these names that a dead process left is ours. */
