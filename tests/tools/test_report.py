@@ -193,7 +193,8 @@ def test_the_same_address_is_always_the_same_other(masks):
     for text in "ipv6_src=fd00::1", "remote:fd00::1:", "[fd00::1]:6640", "bad:fd00::1", "addr:aa:bb:cc:dd:ee:02":
         assert "fd00::1" not in exchange(text) and "aa:bb" not in exchange(text)
     assert exchange("dl_dst=01:00:00:00:00:00/01:00:00:00:00:00") == "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00"
-    for text in "127.0.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "::1", "::", "ff02::1", "3.1.0", "12:34:56", "6.18.44-1", "ffff:ffff::":
+    for text in "127.0.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1", \
+            "::1", "::", "ff02::1", "3.1.0", "12:34:56", "6.18.44-1", "ffff:ffff::":
         assert exchange(text) == text
 
 

@@ -172,8 +172,13 @@ static void check_mtu(const struct device *dev)
     if (oxdp_check_is_plain(dev->name)) {
         snprintf(todo, sizeof todo, "ip link set dev %s mtu %u", dev->name, limit);
     }
-    oxdp_fact(OXDP_REFUSED, dev->name, "mtu", todo, "%u is too large: hook %s takes at most %u", dev->link.mtu,
-              dev->tcx ? "tcx" : "xdp", limit);
+    if (dev->tcx) {
+        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than the %u bytes that tcx hands up to the engine: longer "
+                  "packets are lost where no flow is known yet", dev->link.mtu, limit);
+    } else {
+        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than XDP takes, which is %u: tcx would serve the port, or the "
+                  "engine", dev->link.mtu, limit);
+    }
 }
 
 static void check_master(const struct device *dev)
@@ -258,8 +263,9 @@ static void check_programs(const struct device *dev)
         if (oxdp_check_is_plain(dev->name)) {
             snprintf(todo, sizeof todo, "ip link set dev %s xdp off, or stop the program that attached it", dev->name);
         }
-        oxdp_fact(ours ? OXDP_OK : OXDP_REFUSED, dev->name, "program", ours ? NULL : todo, "%s has its XDP hook%s", owner,
-                  ours ? ": OVS-XDP's own" : "");
+        oxdp_fact(ours ? OXDP_OK : OXDP_WARNING, dev->name, "program", ours ? NULL : todo, "%s has its XDP hook: %s", owner,
+                  ours ? "OVS-XDP's own" : dev->tcx ? "only what it lets pass reaches the switch"
+                  : "the switch's is refused there, and tcx serves the port, or the engine");
     }
     others = oxdp_tcx_is_native() ? oxdp_tcx_others_first(NULL, dev->link.ifindex) : 0;
     if (others) {
