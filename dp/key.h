@@ -3,9 +3,10 @@
  * datapath parses, in 64-bit words, the most used first.
  *
  * The first DP_HOT_WORDS words hold a whole IPv4 5-tuple with its Ethernet header, and are hashed and compared without
- * a loop; the DP_WARM_WORDS behind, which hold the rest of IPv6 addresses, likewise when a mask uses them.  Fields that cannot occur together share words: which of them a word holds follows from eth_type, and for
- * ND and IGMP also from ip_proto.  A mask that uses a shared word must therefore match eth_type exactly (Open vSwitch
- * always does; ovs/fastpath/compile.c insists).
+ * a loop; the DP_WARM_WORDS behind, which hold the rest of IPv6 addresses, likewise when a mask uses them.  Fields
+ * that cannot occur together share words: which of them a word holds follows from eth_type, and for ND and IGMP also
+ * from ip_proto.  A mask that uses a shared word must therefore match eth_type exactly (Open vSwitch always does;
+ * ovs/fastpath/compile.c insists).
  *
  * Packet fields are in network byte order as they stand in the packet, the rest in host byte order.  Fields of absent
  * headers are 0; a VLAN that is present has DP_VLAN_PRESENT set in its tci, as in Open vSwitch.

@@ -109,7 +109,8 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     return dp_parse_other(ctx, frame, key, vlan_limit);
 }
 
-/* Everything but untagged IP, and frames that are too short for it.  A tag beside the frame is the first of those that 'vlan_limit' allows. */
+/* Everything but untagged IP, and frames that are too short for it.  A tag beside the frame is the first of those
+ * that 'vlan_limit' allows. */
 DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);

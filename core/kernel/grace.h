@@ -8,8 +8,8 @@
  * The first is for programs that run on their hooks, and takes some tens of microseconds: there programs run with bottom
  * halves disabled, so a CPU that runs a thread runs no program, and neither does one that is idle.  The calling thread
  * asks which are, interrupts each of the others to see whether it runs a thread (bpf/grace.bpf.c), and goes to those that
- * do not, or where that cannot be seen (on x86 before Linux 6.11).  Where that says nothing (a kernel with PREEMPT_RT) or cannot be done (a CPU that its cpuset excludes)
- * it is the second.
+ * do not, or where that cannot be seen (on x86 before Linux 6.11).  Where that says nothing (a kernel with
+ * PREEMPT_RT) or cannot be done (a CPU that its cpuset excludes) it is the second.
  *
  * The second waits for an RCU grace period, by membarrier(2), which takes 8 to 20 ms.  It also covers programs that
  * BPF_PROG_TEST_RUN runs. */

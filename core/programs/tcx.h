@@ -32,7 +32,8 @@ bool oxdp_tcx_is_native(void);
 
 /* Attaches the program to 'ifindex'; packets that arrive there then belong to datapath port 'port_no'.  'from_xdp':
  * they come from an XDP program at the other end of a veth; what that sends back (XDP_TX) is lost on a device without
- * a program in the driver, so it gets one.  oxdp_progs_detach() takes all back.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
+ * a program in the driver, so it gets one.  oxdp_progs_detach() takes all back.  0, or a negative errno with a
+ * sentence in '*ret_error' (malloc'd). */
 int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error);
 
 /* Says whether they do from now on.  0 or a negative errno: then 'ifindex' is to be detached. */

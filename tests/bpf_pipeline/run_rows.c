@@ -10,8 +10,8 @@
  *
  *   native|kernel engine|drop|output PORT HEX PACKETS/BYTES[,...]
  *
- * with the counters of each flow; PORT is several with "+" between them if the frame goes to each; PORT and HEX are "-" unless the frame is output.  "engine": a tier after this one
- * executes the row, the frame is unchanged. */
+ * with the counters of each flow; PORT is several with "+" between them if the frame goes to each; PORT and HEX are
+ * "-" unless the frame is output.  "engine": a tier after this one executes the row, the frame is unchanged. */
 #include <config.h>
 
 #include <linux/bpf.h>

@@ -59,7 +59,8 @@ def quiet(network, *rules):
 
 
 def test_several_outputs_continue_at_tcx(both):
-    """One output runs in XDP; two with an edit between them at tcx, behind it, without the engine; each packet counts once and leaves once."""
+    """One output runs in XDP; two with an edit between them at tcx, behind it, without the engine; each packet counts
+    once and leaves once."""
     quiet(both, "in_port=to-red,udp,tp_dst=2000,actions=output:to-green",
           "in_port=to-red,udp,tp_dst=2001,actions=mod_nw_tos:4,output:to-green,push_vlan:0x8100,mod_vlan_vid:7,output:to-blue")
     one = wire.udp_frame(RED, lab.mac_of(both.green), b"one     ", ports=(1000, 2000))

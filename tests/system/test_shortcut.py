@@ -63,7 +63,7 @@ def skipped(network, count=50):
     with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
         red.send(frame)
         assert green.receive(lambda seen: b"shortcut" in seen)
-        lab.wait_until(lambda: [flow for flow in network.switch.dump_flows("-m") 
+        lab.wait_until(lambda: [flow for flow in network.switch.dump_flows("-m")
                                 if all(word in flow for word in ("dp:tcx", "in_port(to-red)", "eth_type(0x0800)"))],
                        "the flow at tcx")
         before = kernel_counts(network.host, "to-green", "tx_packets")[0]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree is as .editorconfig says: encoding, line ends, blanks, tabs, length of lines."""
+import configparser
+import pathlib
+import re
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+OVERHANG = 20                           # Columns beyond max_line_length that a line may have: an address, a table's row.
+SKIPPED = {"build", ".git", "__pycache__", ".pytest_cache", "corpus", "results", "LICENSES"}
+
+
+def sections():
+    """(regular expression, settings) of each section, in their order."""
+    text = "[]\n" + (TOP / ".editorconfig").read_text(encoding="utf-8")
+    parser = configparser.RawConfigParser(comment_prefixes="#", strict=True)
+    parser.read_string(text.replace("[]\n", "[preamble]\n", 1))
+    return [(pattern(name), dict(parser[name])) for name in parser.sections() if name != "preamble"]
+
+
+def pattern(glob):
+    """EditorConfig's globs as regular expressions: without a slash they match in any folder."""
+    found = "" if "/" in glob.replace("**", "") else "(?:.*/)?"
+    depth = 0
+    for token in re.findall(r"\*\*|[*{},]|[^*{},]+", glob):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        found += {"**": ".*", "*": "[^/]*", "{": "(?:", "}": ")", ",": "|" if depth else ","}.get(token) or re.escape(token)
+    return re.compile(found)
+
+
+SECTIONS = sections()
+
+
+def settings(path):
+    result = {}
+    for regex, more in SECTIONS:
+        if regex.fullmatch(path):
+            result.update(more)
+    return result
+
+
+def problems(path, data):
+    """What is wrong with a file of that path and content, in words."""
+    how = settings(path)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return ["it is not UTF-8"]
+    found = []
+    if text and not text.endswith("\n"):
+        found.append("the last line has no end: add a newline")
+    for number, line in enumerate(text.split("\n"), 1):
+        limit = int(how.get("max_line_length", 10 ** 6)) + OVERHANG
+        if "\r" in line:
+            found.append(f"line {number} ends as in DOS: remove the carriage return")
+        if line != line.rstrip():
+            found.append(f"line {number} has blanks at its end: remove them")
+        if "\t" in line and how["indent_style"] == "space":
+            found.append(f"line {number} has a tab: indent with {how['indent_size']} blanks")
+        if len(line) > limit:
+            found.append(f"line {number} has {len(line)} characters: wrap it at {limit - OVERHANG}, {limit} is the end")
+    return found
+
+
+def files():
+    for path in sorted(TOP.rglob("*")):
+        parts = path.relative_to(TOP).parts
+        if path.is_file() and not SKIPPED.intersection(parts) and not parts[0].startswith(("build", "obj-")) \
+                and path.suffix not in (".pyc", ".svg", ".png", ".json", ".log", ".gz", ".xml"):
+            yield path
+
+
+def test_tree():
+    found = [f"{path.relative_to(TOP)}: {problem}" for path in files()
+             for problem in problems(str(path.relative_to(TOP)), path.read_bytes())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path, data, said", [
+    ("core/x.c", b"int a;", "the last line has no end: add a newline"),
+    ("core/x.c", b"int a; \n", "line 1 has blanks at its end: remove them"),
+    ("core/x.c", b"\tint a;\n", "line 1 has a tab: indent with 4 blanks"),
+    ("meson.build", b"a\n\tb\n", "line 2 has a tab: indent with 2 blanks"),
+    ("docs/x.md", b"a\r\n", "line 1 ends as in DOS: remove the carriage return"),
+    ("docs/x.md", b"\xff\n", "it is not UTF-8"),
+    ("core/kernel/x.c", b"/" * 141 + b"\n", "line 1 has 141 characters: wrap it at 120, 140 is the end"),
+    ("ovs/ports/x.c", b"/" * 100 + b"\n", "line 1 has 100 characters: wrap it at 79, 99 is the end"),
+    ("tests/system/x.py", b"#" * 141 + b"\n", "line 1 has 141 characters: wrap it at 120, 140 is the end")])
+def test_what_is_refused(path, data, said):
+    assert said in problems(path, data)
+
+
+@pytest.mark.parametrize("path, data", [
+    ("Makefile", b"all:\n\techo\n"), ("debian/rules", b"%:\n\tdh $@\n"), ("docs/x.md", b"x" * 400 + b"\n"),
+    ("core/x.c", b"/" * 140 + b"\n"), ("ovs/x.c", b"/" * 99 + b"\n"), ("NEWS", b"")])
+def test_what_passes(path, data):
+    assert problems(path, data) == []
