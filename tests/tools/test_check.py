@@ -290,6 +290,7 @@ def test_addresses_are_moved_by_the_command(red):
 
     before = routes()
     with switches.Switch() as running:
+        running.expected.append("to-red has addresses")
         tools = {**running.env, "PATH": f"{running.env['PATH']}:{os.environ['PATH']}"}
         lab.run("sh", "-c", command, env=tools)
         assert running.error("to-red") is None
