@@ -94,10 +94,7 @@ class Guest:
     def _boot(self, cards, memory, cpus):
         self._qemu = self._line = None
         path = f"{self._folder.name}/line"
-        kernel = machine.kernel_folder()
-        image = next(kernel.glob("boot/vmlinuz-*"))
-        if not shutil.which("qemu-system-x86_64"):
-            raise Unusable("qemu-system-x86_64 is missing: apt-get install qemu-system-x86")
+        image, initramfs = _prepared()
         for card in cards:
             lab.run("ip", "tuntap", "add", card.tap, "mode", "tap", "vnet_hdr",
                     *(["multi_queue"] if card.queues > 1 else []))
@@ -107,7 +104,7 @@ class Guest:
             "qemu-system-x86_64", "-M", "q35,usb=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", cpus,
             "-m", memory, "-display", "none", "-no-reboot", "-nodefaults", "-serial", f"file:{self.console}",
             "-serial", f"unix:{path},server=on,wait=off", "-kernel", image,
-            "-initrd", _initramfs(kernel, image.name.removeprefix("vmlinuz-")),
+            "-initrd", initramfs,
             "-append", "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
             *(word for card in cards for word in card.arguments()), stdout=self._said)
         self._line = socket.socket(socket.AF_UNIX)
@@ -159,6 +156,18 @@ def _words(args):
     """A command for the guest's shell, which would take busybox's own for a program that busybox has, too."""
     first, *rest = map(str, args)
     return shlex.join([f"/bin/{first}" if first in PROGRAMS else first, *rest])
+
+
+def _prepared():
+    """What to boot: kernel and initramfs."""
+    if not shutil.which("qemu-system-x86_64"):
+        raise Unusable("qemu-system-x86_64 is missing: apt-get install qemu-system-x86")
+    try:
+        kernel = machine.kernel_folder()
+        image = next(kernel.glob("boot/vmlinuz-*"))
+        return image, _initramfs(kernel, image.name.removeprefix("vmlinuz-"))
+    except FileNotFoundError as missing:
+        raise Unusable(f"{missing.filename} is not installed") from missing
 
 
 def _initramfs(kernel, release):
