@@ -68,6 +68,20 @@ static const char *const unfinished[] = {
 };
 
 static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx);
+static void name_pair(const char *name, char near[IF_NAMESIZE], char far[IF_NAMESIZE])
+{
+    snprintf(near, IF_NAMESIZE, "%.12s-up", name);
+    snprintf(far, IF_NAMESIZE, "%.12s-in", name);
+}
+
+bool oxdp_tcx_needs_device(const char *name, const char *device)
+{
+    char near[IF_NAMESIZE], far[IF_NAMESIZE];
+
+    name_pair(name, near, far);
+    return !strcmp(device, near) || !strcmp(device, far);
+}
+
 static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
 static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
@@ -450,8 +464,7 @@ static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, 
     struct oxdp_features changed;
     int err, fd;
 
-    snprintf(tcx->near, sizeof tcx->near, "%.12s-up", name);
-    snprintf(tcx->far, sizeof tcx->far, "%.12s-in", name);
+    name_pair(name, tcx->near, tcx->far);
     if (is_our_pair(tcx->near, tcx->far)) {
         oxdp_veth_delete(tcx->near);
     }

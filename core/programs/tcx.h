@@ -23,6 +23,9 @@ struct oxdp_shortcut;
 int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues, char **ret_error);
 void oxdp_tcx_close(struct oxdp_progs *progs);
 
+/* Whether 'device' is one of the pair that a datapath of the name 'name' makes for itself. */
+bool oxdp_tcx_needs_device(const char *name, const char *device);
+
 /* The device at which upcalls arrive, and its AF_XDP sockets. */
 const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs);
 int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd);

@@ -3,7 +3,7 @@
  *
  * Each room adds what it knows, with these functions; provider/appctl.c hands
  * the documents out, as JSON or as the text that provider/report_text.c makes
- * of them.  docs/xdp-appctl.md names the members. */
+ * of them.  docs/reference/xdp-appctl.md names the members. */
 #ifndef DPIF_XDP_REPORT_H
 #define DPIF_XDP_REPORT_H 1
 

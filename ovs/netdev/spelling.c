@@ -3,6 +3,7 @@
 
 #include "ovs/netdev/spelling.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@
 static bool
 is_same(char a, char b)
 {
-    return a == b || (a == '_' && b == '-') || (a == '-' && b == '_');
+    return (tolower((unsigned char) a) == tolower((unsigned char) b)
+            || (a == '_' && b == '-') || (a == '-' && b == '_'));
 }
 
 /* The Levenshtein distance of 'a' and 'b', by one row of the matrix. */

@@ -11,6 +11,7 @@
 
 #include "core/kernel/clsact.h"
 #include "core/kernel/netlink.h"
+#include "core/programs/progs.h"
 #include "core/programs/tcx.h"
 #include "netdev-provider.h"
 #include "openvswitch/dynamic-string.h"
@@ -38,6 +39,28 @@ describe_master(const struct oxdp_link *link)
     }
     return xasprintf("in %s %s", master.kind[0] ? master.kind : "device",
                      master.name);
+}
+
+/* The sentence on an XDP program of somebody else on 'port', which is at tcx
+ * alone, or NULL.  Who may not read programs' names (CAP_SYS_ADMIN) cannot tell
+ * whose it is. */
+static char *
+describe_xdp_program(const struct dpif_xdp_port *port)
+{
+    const char *name = netdev_get_name(port->dev);
+    char owner[128];
+    bool ours;
+
+    if (dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_TCX
+        || !oxdp_progs_describe_owner(port->device.ifindex, owner,
+                                      sizeof owner, &ours)
+        || ours || strncmp(owner, "XDP program", 11)) {
+        return NULL;
+    }
+    return xasprintf("%s on %s runs before the switch, which gets only the "
+                     "packets that it passes (XDP_PASS): remove it if it does "
+                     "not belong there (\"ip link set dev %s xdp off\")",
+                     owner, name, name);
 }
 
 /* Calls 'cb' for each device that stands on device 'name' (a VLAN, a macvlan
@@ -108,7 +131,8 @@ check_type(const struct oxdp_link *link, char **errorp)
 }
 
 int
-dpif_xdp_port_check_device(const char *name, char **errorp)
+dpif_xdp_port_check_device(const struct dpif_xdp_dp *dp, const char *name,
+                           char **errorp)
 {
     struct oxdp_link link, upper;
     char *master;
@@ -122,6 +146,11 @@ dpif_xdp_port_check_device(const char *name, char **errorp)
     error = check_type(&link, errorp);
     if (error) {
         return error;
+    }
+    if (oxdp_tcx_needs_device(dp->name, name)) {
+        *errorp = xasprintf("%s belongs to the switch, which gets packets "
+                            "through it: it cannot be a port", name);
+        return EBUSY;
     }
     master = describe_master(&link);
     if (master) {
@@ -170,7 +199,7 @@ describe_addresses(const struct dpif_xdp_port *port)
     if (n_named) {
         text = xasprintf("%s has addresses (%s), which nobody reaches over "
                          "this device while it is a port: move them to the "
-                         "bridge's own interface (docs/getting-started.md)",
+                         "bridge's own interface (docs/how-to/move-a-device.md)",
                          name, ds_cstr(&ds));
     }
     ds_destroy(&ds);
@@ -194,6 +223,7 @@ dpif_xdp_port_warn_of_users(struct dpif_xdp_port *port)
     struct oxdp_link link, upper;
 
     add_sentence(&ds, describe_addresses(port));
+    add_sentence(&ds, describe_xdp_program(port));
     if (!oxdp_link_get(name, &link)) {
         char *master = describe_master(&link);
 

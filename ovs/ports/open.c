@@ -27,7 +27,8 @@ static int open_device(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 static int open_netdev(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-static int look_at_device(struct dpif_xdp_port *, char **errorp)
+static int look_at_device(const struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                          char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 static bool look_at_changes(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -54,7 +55,7 @@ static int
 open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     char *why = NULL;
-    int error = look_at_device(port, &why);
+    int error = look_at_device(dp, port, &why);
 
     error = error ? error : serve(dp, port, &why);
     if (error) {
@@ -108,10 +109,11 @@ open_netdev(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
 /* Sees what device there is for 'port', and whether the switch may have it. */
 static int
-look_at_device(struct dpif_xdp_port *port, char **errorp)
+look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+               char **errorp)
 {
     const char *name = netdev_get_name(port->dev);
-    int error = dpif_xdp_port_check_device(name, errorp);
+    int error = dpif_xdp_port_check_device(dp, name, errorp);
 
     port->change_seq = netdev_get_change_seq(port->dev);
     if (error) {

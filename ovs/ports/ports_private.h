@@ -35,7 +35,8 @@ void dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
 
 /* check.c: whether the switch may have device 'name': 0, or a positive errno
  * with a sentence in '*errorp'.  Warns of what the host loses by it. */
-int dpif_xdp_port_check_device(const char *name, char **errorp);
+int dpif_xdp_port_check_device(const struct dpif_xdp_dp *, const char *name,
+                               char **errorp);
 void dpif_xdp_port_warn_of_users(struct dpif_xdp_port *);
 void dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
                                    struct dpif_xdp_port *)

@@ -27,6 +27,7 @@ test_finds_what_was_meant(void **state OVS_UNUSED)
     assert_string_equal(closest("xdp-mode"), "xdp-mode");
     assert_string_equal(closest("xdp_hook"), "xdp-hook");
     assert_string_equal(closest("xdp-hok"), "xdp-hook");
+    assert_string_equal(closest("XDP-hook"), "xdp-hook");
     assert_string_equal(closest("xdp-hoook"), "xdp-hook");
     assert_string_equal(closest("xdpmode"), "xdp-mode");
     assert_string_equal(closest("n-rxq"), "n_rxq");
