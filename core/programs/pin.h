@@ -5,9 +5,9 @@
  *
  * root-only, so that known flows keep flowing when the process ends, however it ends.  The process that has
  * the folder holds a lock (flock) on it.  The links that a process before left there, the programs of its filters and
- * the maps that may be adopted move to the folder "old" in it, and the programs work on until the new one has taken them over, or has said that it needs no
- * more of them.  Folders of namespaces that are gone are removed by whoever comes.  The layout's version is in the pinned map of
- * struct dp_head. */
+ * the maps that may be adopted move to the folder "old" in it, and the programs work on until the new one has taken
+ * them over, or has said that it needs no more of them.  Folders of namespaces that are gone are removed by whoever
+ * comes.  The layout's version is in the pinned map of struct dp_head. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
 
