@@ -35,7 +35,7 @@ def program(name):
 def metrics():
     """The metrics of a switch with traffic, and of its port with a nasty name."""
     lab.new_host()
-    with switches.Switch() as switch, lab.Namespace("red") as red:
+    with lab.Namespace("red") as red, switches.Switch() as switch:
         switch.add_bridge("br0")
         lab.make_veth("to-red", red)
         switch.add_port("to-red")
