@@ -101,7 +101,7 @@ const char *
 dpif_xdp_compile_reason_to_string(enum dpif_xdp_compile_reason reason)
 {
     static const char *const texts[] = {
-#define X(NAME, TEXT) [DPIF_XDP_COMPILE_##NAME] = TEXT,
+#define X(NAME, TEXT, CHANGE) [DPIF_XDP_COMPILE_##NAME] = TEXT,
         DPIF_XDP_COMPILE_REASONS(X)
 #undef X
     };

@@ -18,20 +18,33 @@ struct flow;
 struct flow_wildcards;
 struct nlattr;
 
-/* Why a flow is run by the engine.  X(name, text shown to people). */
+/* Why a flow is run by the engine.  X(name, text shown to people, what would
+ * have to change, or NULL). */
 #define DPIF_XDP_COMPILE_REASONS(X)                                         \
-    X(OK,          "runs in the fast path")                                 \
-    X(KEY_FIELD,   "matches a field that fast-path keys lack")              \
-    X(KEY_TYPE,    "does not match the Ethernet type exactly")              \
-    X(KEY_PROGRAM, "matches a field that the program does not parse")       \
-    X(ACTION,      "has an action that only the engine executes")           \
-    X(SET_FIELD,   "sets a field that only the engine sets")                \
-    X(ORDER,       "has actions after its packet has left")                 \
-    X(PROGRAM,     "has an action that the program does not execute")       \
-    X(TOO_LONG,    "has more actions than a program holds")
+    X(OK,          "runs in the fast path", NULL)                           \
+    X(KEY_FIELD,   "matches a field that fast-path keys lack",              \
+      "write the OpenFlow rules without that field: dpctl/dump-flows -m "   \
+      "shows the fields")                                                   \
+    X(KEY_TYPE,    "does not match the Ethernet type exactly",              \
+      "have an OpenFlow rule for these packets match dl_type")              \
+    X(KEY_PROGRAM, "matches a field that the program does not parse",       \
+      "give the port a program that parses it: options:xdp-obj")            \
+    X(ACTION,      "has an action that only the engine executes",           \
+      "write the OpenFlow rules without it: docs/reference/behaviour.md "   \
+      "lists what programs execute")                                        \
+    X(SET_FIELD,   "sets a field that only the engine sets",                \
+      "write the OpenFlow rules without setting it")                        \
+    X(ORDER,       "has actions after its packet has left",                 \
+      "write the OpenFlow rules so that edits come before outputs, or set " \
+      "options:xdp-hook=tcx")                                               \
+    X(PROGRAM,     "has an action that the program does not execute",       \
+      "set options:xdp-hook=both or tcx on the port that it matches, or "   \
+      "give that a program that does it: options:xdp-obj")                  \
+    X(TOO_LONG,    "has more actions than a program holds",                 \
+      "split the OpenFlow rules' actions, for instance by recirculation")
 
 enum dpif_xdp_compile_reason {
-#define X(NAME, TEXT) DPIF_XDP_COMPILE_##NAME,
+#define X(NAME, TEXT, CHANGE) DPIF_XDP_COMPILE_##NAME,
     DPIF_XDP_COMPILE_REASONS(X)
 #undef X
 };

@@ -122,6 +122,12 @@ void dpif_xdp_fastpath_run(struct dpif_xdp_dp *)
 void dpif_xdp_fastpath_report(const struct dpif_xdp_dp *, struct json *report)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
+/* Puts into 'report' where a flow runs and, if in the engine, why, and what
+ * would have to change: "tier", "reason", "why", "change". */
+void dpif_xdp_fastpath_report_flow(const struct dpif_xdp_dp *,
+                                   const struct dpif_xdp_flow *,
+                                   struct json *report);
+
 /* How many frames programs knew from the one before (dp/predict.h). */
 uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);

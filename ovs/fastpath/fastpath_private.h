@@ -15,19 +15,28 @@
 #define TEXT_OF(NUMBER) TEXT_OF_(NUMBER)
 #define TEXT_OF_(NUMBER) #NUMBER
 
-/* Why the engine runs a flow: what the compiler says, and more.  X(name, text
- * shown to people). */
+/* Why the engine runs a flow: what the compiler says, and more.  X() as
+ * there. */
 #define DPIF_XDP_FASTPATH_REASONS(X)                                        \
     DPIF_XDP_COMPILE_REASONS(X)                                             \
-    X(PORT,  "outputs to a port that programs cannot send to")              \
-    X(METER, "use a meter beyond those that programs have")                 \
-    X(GROUP, "output to a set of ports beyond those that programs have")    \
-    X(FULL,  "found the tables full")                                       \
-    X(MASKS, "more than " TEXT_OF(DP_MAX_MASKS) " masks")             \
-    X(WORDS, "match more fields at once than fit")
+    X(PORT,  "outputs to a port that programs cannot send to",              \
+      "xdp/show has redirect-target=no or no tcx-output for that port: put " \
+      "the port that the flow matches on the same hook, or both on both")   \
+    X(METER, "uses a meter beyond those that programs have",                \
+      "use fewer meters, or lower numbers")                                 \
+    X(GROUP, "outputs to a set of ports beyond those that programs have",   \
+      "output to fewer different sets of ports, or set "                    \
+      "options:xdp-hook=tcx, which needs no sets")                          \
+    X(FULL,  "found the tables full",                                       \
+      "raise other_config:xdp-flows")                                       \
+    X(MASKS, "more than " TEXT_OF(DP_MAX_MASKS) " masks",                   \
+      "have OpenFlow rules match fewer different sets of fields: "          \
+      "xdp/dump-masks names those that are used")                           \
+    X(WORDS, "matches more fields at once than fit",                        \
+      "have OpenFlow rules match fewer fields at once")
 
 enum dpif_xdp_fastpath_reason {
-#define X(NAME, TEXT) REASON_##NAME,
+#define X(NAME, TEXT, CHANGE) REASON_##NAME,
     DPIF_XDP_FASTPATH_REASONS(X)
 #undef X
     N_REASONS

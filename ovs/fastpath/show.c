@@ -15,8 +15,9 @@
 static const struct {
     const char *name;
     const char *text;
+    const char *change;
 } reasons[N_REASONS] = {
-#define X(NAME, TEXT) { #NAME, TEXT },
+#define X(NAME, TEXT, CHANGE) { #NAME, TEXT, CHANGE },
     DPIF_XDP_FASTPATH_REASONS(X)
 #undef X
 };
@@ -150,7 +151,35 @@ dpif_xdp_fastpath_report(const struct dpif_xdp_dp *dp, struct json *report)
         dpif_xdp_report_text(reason, "reason", name);
         dpif_xdp_report_text(reason, "tier", i ? "engine" : "program");
         dpif_xdp_report_text(reason, "text", reasons[i].text);
+        dpif_xdp_report_text(reason, "change", reasons[i].change);
         dpif_xdp_report_int(reason, "flows", fp->n_reasons[i]);
+        free(name);
+    }
+}
+
+void
+dpif_xdp_fastpath_report_flow(const struct dpif_xdp_dp *dp,
+                              const struct dpif_xdp_flow *flow,
+                              struct json *report)
+{
+    bool runs = dpif_xdp_fastpath_runs(flow);
+    char *name;
+
+    dpif_xdp_report_text(report, "tier",
+                         runs ? dpif_xdp_fastpath_hook(flow) : "engine");
+    if (!dp->fastpath || !flow->fp.counted) {
+        dpif_xdp_report_text(report, "reason", "off");
+        dpif_xdp_report_text(report, "why", "is of a datapath without a fast "
+                             "path");
+        dpif_xdp_report_text(report, "change", "see whether "
+                             "other_config:xdp-offload is false, and what the "
+                             "log says of programs");
+    } else {
+        name = dpif_xdp_report_key(reasons[flow->fp.reason].name);
+        dpif_xdp_report_text(report, "reason", name);
+        dpif_xdp_report_text(report, "why", reasons[flow->fp.reason].text);
+        dpif_xdp_report_text(report, "change",
+                             reasons[flow->fp.reason].change);
         free(name);
     }
 }

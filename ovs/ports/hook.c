@@ -9,25 +9,96 @@
 #include "ovs/netdev/netdev_internal.h"
 #include "util.h"
 
+/* Why a port is on a hook.  X(name, text shown to people, what would have to
+ * change). */
+#define HOOK_REASONS(X)                                                     \
+    X(INTERNAL, "it is an internal port, where the host keeps its "         \
+      "offloads",                                                           \
+      "nothing can: internal ports are always at tcx")                      \
+    X(OPTION, "options:xdp-hook of the Interface says so",                  \
+      "set options:xdp-hook of the Interface, or remove it")                \
+    X(CONFIG, "other_config:xdp-hook of Open_vSwitch says so",              \
+      "set options:xdp-hook of the Interface, which comes first")           \
+    X(MODE, "options:xdp-mode of the Interface asks for a mode of XDP",     \
+      "remove options:xdp-mode, or set options:xdp-hook")                   \
+    X(OBJ, "the Interface has an XDP program of the user's: "               \
+      "options:xdp-obj",                                                    \
+      "remove options:xdp-obj, or set options:xdp-hook")                    \
+    X(UNFINISHED, "its packets come with checksums and segmentation left "  \
+      "to offload, which tcx leaves as they are",                           \
+      "set options:xdp-hook=xdp where packets a second matter more than "   \
+      "TCP")                                                                \
+    X(WHOLE, "its packets come whole, for which XDP is fastest",            \
+      "set options:xdp-hook=tcx or both where flows need what only tcx does")
+
+enum hook_reason {
+#define X(NAME, TEXT, CHANGE) HOOK_##NAME,
+    HOOK_REASONS(X)
+#undef X
+};
+
 /* What is unfinished should stay whole.  Whoever asks for a mode or a program
  * of XDP wants XDP.  Internal ports have no options: the host wants its
  * offloads. */
+static enum hook_reason
+choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
+       const struct dpif_xdp_netdev_config *config)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    return (dpif_xdp_internal_is(port->netdev) ? HOOK_INTERNAL
+            : config->hook != DPIF_XDP_HOOK_AUTO ? HOOK_OPTION
+            : dp->ports.hook != DPIF_XDP_HOOK_AUTO ? HOOK_CONFIG
+            : config->mode != OXDP_MODE_BEST_EFFORT ? HOOK_MODE
+            : config->has_obj ? HOOK_OBJ
+            : oxdp_device_sends_unfinished(&port->device) ? HOOK_UNFINISHED
+            : HOOK_WHOLE);
+}
+
 static enum dpif_xdp_hook
 choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             const struct dpif_xdp_netdev_config *config)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    enum dpif_xdp_hook hook = (config->hook == DPIF_XDP_HOOK_AUTO
-                               ? dp->ports.hook : config->hook);
-
-    if (dpif_xdp_internal_is(port->netdev)) {
+    switch (choose(dp, port, config)) {
+    case HOOK_OPTION:
+        return config->hook;
+    case HOOK_CONFIG:
+        return dp->ports.hook;
+    case HOOK_INTERNAL:
+    case HOOK_UNFINISHED:
         return DPIF_XDP_HOOK_TCX;
-    } else if (hook != DPIF_XDP_HOOK_AUTO) {
-        return hook;
+    case HOOK_MODE:
+    case HOOK_OBJ:
+    case HOOK_WHOLE:
+        break;
     }
-    return (config->mode == OXDP_MODE_BEST_EFFORT && !config->has_obj
-            && oxdp_device_sends_unfinished(&port->device)
-            ? DPIF_XDP_HOOK_TCX : DPIF_XDP_HOOK_XDP);
+    return DPIF_XDP_HOOK_XDP;
+}
+
+enum dpif_xdp_hook
+dpif_xdp_port_explain_hook(const struct dpif_xdp_dp *dp,
+                           const struct dpif_xdp_port *port,
+                           const char **why, const char **change)
+{
+    static const struct {
+        const char *why;
+        const char *change;
+    } texts[] = {
+#define X(NAME, TEXT, CHANGE) { TEXT, CHANGE },
+        HOOK_REASONS(X)
+#undef X
+    };
+    struct dpif_xdp_netdev_config config;
+    enum hook_reason reason;
+
+    memset(&config, 0, sizeof config);
+    if (dpif_xdp_netdev_is(port->dev)) {
+        dpif_xdp_netdev_get_config(port->dev, &config);
+    }
+    reason = choose(dp, port, &config);
+    *why = texts[reason].why;
+    *change = texts[reason].change;
+    return choose_hook(dp, port, &config);
 }
 
 static void

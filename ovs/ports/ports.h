@@ -65,4 +65,13 @@ void dpif_xdp_take_over_wait(struct dpif_xdp_dp *dp)
 void dpif_xdp_upcalls_close(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* ovs/ports/hook.c: returns the hook that 'port' should have, and says why and
+ * what would have to change, for people.  It has another if that cannot be
+ * had: then its error says why. */
+enum dpif_xdp_hook dpif_xdp_port_explain_hook(const struct dpif_xdp_dp *,
+                                              const struct dpif_xdp_port *,
+                                              const char **why,
+                                              const char **change)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 #endif /* ovs/ports/ports.h */

@@ -28,6 +28,7 @@
 enum takes {
     TAKES_PORT = 1 << 0,                /* PORT. */
     TAKES_COUNTERS = 1 << 1,            /* --nonzero, --sum. */
+    TAKES_FLOW = 1 << 2,                /* FLOW, instead of PORT. */
 };
 
 struct command {
@@ -129,6 +130,8 @@ static const struct command commands[] = {
     { "xdp/show", TAKES_PORT, dpif_xdp_show_report, dpif_xdp_show_text },
     { "xdp/stats", TAKES_PORT | TAKES_COUNTERS, dpif_xdp_stats_report,
       dpif_xdp_stats_text },
+    { "xdp/why", TAKES_PORT | TAKES_FLOW, dpif_xdp_why_report,
+      dpif_xdp_why_text },
     { "xdp/dump-masks", 0, report_masks, text_masks },
     { "xdp/bond-show", 0, report_bonds, text_bonds },
     { "xdp/specialise", 0, specialise, text_result },
@@ -175,6 +178,19 @@ search_dp(struct dpif_xdp_dp *dp, void *search_)
     }
 }
 
+/* Whether what was thought to be a port is a flow, and the command takes
+ * those. */
+static bool
+take_flow(const struct command *command, struct dpif_xdp_query *query)
+{
+    if (!(command->takes & TAKES_FLOW) || !dpif_xdp_is_flow(query->port)) {
+        return false;
+    }
+    query->flow = query->port;
+    query->port = NULL;
+    return true;
+}
+
 /* Finds out what 'argv', the 'argc' names of a request, mean: DATAPATH, PORT,
  * or both.  One name is a datapath's if there is one of that name.  Returns
  * NULL, or a sentence for the user, who frees it. */
@@ -197,14 +213,14 @@ parse_names(size_t argc, const char *argv[], const struct command *command,
         query->dp = NULL;
         query->port = argv[0];
         dpif_xdp_for_each(search_dp, &search);
-        return search.port_found ? NULL
+        return search.port_found || take_flow(command, query) ? NULL
                : xasprintf("\"%s\" is neither a datapath of type xdp nor a "
                            "port of one", argv[0]);
     }
     if (argc && !search.dp_found) {
         return xasprintf("there is no datapath \"%s\" of type xdp", argv[0]);
     }
-    if (argc > 1 && !search.port_found) {
+    if (argc > 1 && !search.port_found && !take_flow(command, query)) {
         return xasprintf("datapath %s has no port \"%s\"", argv[0], argv[1]);
     }
     return NULL;
@@ -362,7 +378,8 @@ dpif_xdp_appctl_init(void)
             char *usage = xasprintf(
                 "[-f text|json] [--pretty]%s [DATAPATH]%s",
                 command->takes & TAKES_COUNTERS ? " [--nonzero] [--sum]" : "",
-                command->takes & TAKES_PORT ? " [PORT]" : "");
+                command->takes & TAKES_FLOW ? " [PORT|FLOW]"
+                : command->takes & TAKES_PORT ? " [PORT]" : "");
 
             /* Open vSwitch keeps 'usage'. */
             unixctl_command_register(command->name, usage, 0, INT_MAX,

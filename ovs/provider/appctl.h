@@ -19,6 +19,8 @@ struct json;
 struct dpif_xdp_query {
     const char *dp;             /* Name of a datapath; NULL: all. */
     const char *port;           /* Name or number of a port; NULL: all. */
+    const char *flow;           /* A flow, as dpctl/dump-flows prints it, or
+                                 * its unique id; NULL: none. */
     bool nonzero;               /* Leave out counters that are 0. */
     bool sum;                   /* All ports together. */
 };
@@ -38,5 +40,11 @@ void dpif_xdp_show_text(const struct json *report, struct ds *);
 void dpif_xdp_stats_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
                            struct json *report);
 void dpif_xdp_stats_text(const struct json *report, struct ds *);
+
+/* why.c: xdp/why; whether 'name' is to be a flow. */
+void dpif_xdp_why_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
+                         struct json *report);
+void dpif_xdp_why_text(const struct json *report, struct ds *);
+bool dpif_xdp_is_flow(const char *name);
 
 #endif /* ovs/provider/appctl.h */

@@ -275,7 +275,7 @@ def test_more_sets_than_groups(world, switch, host):
         path.write_text("".join(f"{key} {action}\n" for key, action in zip(keys, actions)), encoding="ascii")
         switch.appctl("dpctl/add-flows", str(path))
         lab.wait_until(lambda: groups_used(switch) == N_GROUPS and counts() == (N_GROUPS, 20), "all groups in use")
-        assert "20 engine: output to a set of ports beyond those that programs have" in switch.appctl("xdp/show")
+        assert "20 engine: outputs to a set of ports beyond those that programs have" in switch.appctl("xdp/show")
         all_arrive()
 
         # Another flow with a set that is there shares its group.

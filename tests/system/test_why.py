@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ovs-appctl xdp/why: the reason, and what would have to change."""
+import json
+
+import lab
+import wire
+
+RED = "02:00:00:00:00:01"
+
+
+def why(switch, *args):
+    found, = json.loads(switch.appctl("xdp/why", "-f", "json", *args))["datapaths"]
+    return found
+
+
+def port(switch, name):
+    found, = why(switch, name)["ports"]
+    return found
+
+
+def test_hooks(network):
+    """Each way to a hook has its sentence, and the hook that it names is the one in use."""
+    switch = network.switch
+    found = port(switch, "to-red")
+    assert found["hook"] == "tcx" and "left to offload" in found["why"] and "xdp-hook=xdp" in found["change"]
+    assert "internal port" in port(switch, "br0")["why"] and port(switch, "br0")["hook"] == "tcx"
+
+    cases = (("interface", "to-red", "options:xdp-hook=xdp", "xdp", "options:xdp-hook of the Interface says so"),
+             ("open", ".", "other_config:xdp-hook=both", "both", "other_config:xdp-hook of Open_vSwitch says so"),
+             ("interface", "to-red", "options:xdp-mode=native", "xdp", "asks for a mode of XDP"))
+    for table, record, setting, hook, sentence in cases:
+        switch.vsctl("set", table, record, setting)
+        lab.wait_until(lambda hook=hook: switch.status("to-red").get("xdp-hook") == hook, f"to-red at {hook}")
+        found = port(switch, "to-red")
+        assert found["hook"] == hook and sentence in found["why"], found
+        switch.vsctl("remove", table, record, *setting.split("=")[0].split(":"))
+    assert f"port {found['port']}: to-red: hook " in switch.appctl("xdp/why")
+    assert "no Linux device" in switch.appctl("xdp/why", "xdp@ovs-xdp", "ovs-xdp")
+
+
+def flow_of(network, *rules, count=3):
+    """Sends packets that these rules are for, and returns the line of their flow."""
+    switch = network.switch
+    switch.flows("br0", *rules, "priority=0,actions=drop")
+    with wire.Wire(network.red) as red:
+        def found():
+            red.send(*[wire.udp_frame(RED, "02:00:00:00:00:02", b"why", ports=(1000, 2000))] * count)
+            return [line for line in switch.dump_flows("-m") if "udp" in line or "proto=17" in line]
+        return lab.wait_until(found, "a flow")[0]
+
+
+def test_flow(network):
+    """A flow of the programs, one of the engine, by its ufid and by what dump-flows prints; and none."""
+    switch = network.switch
+    line = flow_of(network, "udp,in_port=to-red,actions=output:to-green")
+    ufid = line.split(",")[0]
+    found = why(switch, ufid)["flow"]
+    assert (found["found"], found["tier"], found["reason"], found["ufid"]) == (True, "tcx", "ok", ufid)
+    assert "runs in a program, at tcx" in switch.appctl("xdp/why", ufid)
+    fields = next(line for line in switch.dump_flows() if "proto=17" in line).split(", packets:")[0]
+    assert why(switch, "ovs-xdp", fields)["flow"].get("ufid") == ufid, (fields, switch.dump_flows("-m"))
+
+    ufid = flow_of(network, "udp,in_port=to-red,actions=push_mpls:0x8847,output:to-green").split(",")[0]
+    found = lab.wait_until(lambda: (lambda flow: flow if flow.get("tier") == "engine" else None)(why(switch, ufid)["flow"]),
+                           "a flow of the engine")
+    assert found["reason"] in ("action", "program") and "action" in found["why"] and found["change"]
+    text = switch.appctl("xdp/why", ufid)
+    assert f"runs in the engine, because it {found['why']}. To change that: {found['change']}." in text
+    assert "flows run in the engine, because each" in switch.appctl("xdp/why")
+
+    assert why(switch, "ufid:00000000-0000-0000-0000-000000000001")["flow"]["found"] is False
+    assert "there is no such flow" in switch.appctl("xdp/why", "in_port(77),eth_type(0x1234)")
+    assert "it is no flow as dpctl/dump-flows prints them" in switch.appctl("xdp/why", "nonsense(1)")
