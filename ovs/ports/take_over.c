@@ -35,7 +35,7 @@ is_due(struct dpif_xdp_dp *dp)
  * does; if that fails, too, it is tried again and again, and the Interface's
  * error says why. */
 static void
-open_again(struct dpif_xdp_port *port, int error)
+open_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, int error)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     if (error == ENODEV) {
@@ -46,7 +46,8 @@ open_again(struct dpif_xdp_port *port, int error)
                   "before (%s), the port is opened again",
                   netdev_get_name(port->dev), ovs_strerror(error));
     }
-    port->config_seq = UINT64_MAX;
+    dpif_xdp_port_close(dp, port);
+    port->retry = 0;                    /* Opens it anew. */
 }
 
 void
@@ -71,7 +72,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
             int error = -oxdp_progs_error(dp->progs, port->device.ifindex);
 
             if (error) {
-                open_again(port, error);
+                open_again(dp, port, error);
             } else {
                 dpif_xdp_netdev_count_start(port->dev, dp->progs,
                                             &port->device);
