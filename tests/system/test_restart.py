@@ -387,7 +387,7 @@ def test_program_not_exchanged(network):
     assert all(after[name] and after[name] != before[name] for name in after)
     traffic.wait_for_ping(network.red, "10.0.0.2")
 
-    switch.expected += ["does not exchange the program of the daemon before", "cannot use the device with XDP"]
+    switch.expected += ["does not exchange the program of the daemon before", "refuses generic XDP"]
     switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
     end(switch, "kill")
     switch.start()
