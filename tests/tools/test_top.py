@@ -150,14 +150,19 @@ def fake(n_ports=300):
         sample.time, sample.version, sample.cpu = when, "1", (factor * 10, factor * 100)
         sample.shown = {"d": {"name": "d", "flows": 10**6, "umem": {"frames": 100, "free": 1},
                               "fast_path": {"flows": 200000, "max_flows": 200000, "masks": 128, "max_masks": 128, "groups": 0,
-                                            "max_groups": 64, "flows_by_reason": [{"reason": "full", "tier": "engine", "text": "x" * 200, "flows": 9}]},
+                                            "max_groups": 64,
+                                            "flows_by_reason": [{"reason": "full", "tier": "engine", "text": "x" * 200,
+                                                                 "flows": 9}]},
                               "threads": [{"thread": 0, "queues": 1, "cpu_ms": 1000 * factor}],
                               "ports": [{"port": 2, "name": "p2", "error": "e" * 200, "queues": []}]}}
         sample.stats = {"d": {"programs": {"mask_hits": factor, "masks_walked": factor},
-                              "engine": {"misses": factor, "masks_walked": factor, "upcalls_lost": 100 * factor, "drops": {"no_frame": factor}},
+                              "engine": {"misses": factor, "masks_walked": factor, "upcalls_lost": 100 * factor,
+                                         "drops": {"no_frame": factor}},
                               "ports": [port(number, factor) for number in range(n_ports)]}}
-        sample.masks = {"d": {"masks": [{"position": n, "flows": 1, "hits": n * factor, "fields": "f" * 300} for n in range(128)]}}
-        sample.flows = {"d": {n: {"match": "m" * 500, "packets": n * factor, "bytes": n, "tier": "xdp", "actions": "2"} for n in range(500)}}
+        sample.masks = {"d": {"masks": [{"position": n, "flows": 1, "hits": n * factor, "fields": "f" * 300}
+                                        for n in range(128)]}}
+        sample.flows = {"d": {n: {"match": "m" * 500, "packets": n * factor, "bytes": n, "tier": "xdp", "actions": "2"}
+                              for n in range(500)}}
         samples.append(sample)
     return samples
 
