@@ -5,6 +5,7 @@
  * that omits what no flow needs, and attaches that instead.  The first flow that needs more brings the complete program back,
  * before the flow is in the tables: nothing has to be verified then.  Both are right for all flows (dp/omit.h); only speed
  * differs.  Programs of users are specialised like ours. */
+#include "core/probe.h"
 #include "core/programs/specialise.h"
 
 #include <bpf/bpf.h>
@@ -302,6 +303,7 @@ static void activate(struct oxdp_progs *progs, bool omitting)
 {
     struct oxdp_special *s = &progs->special;
 
+    OXDP_PROBE2(program_exchanged, (int) omitting, s->replaced);
     s->omitting = omitting;
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         const struct oxdp_attachment *at = &progs->attachments[i];

@@ -18,6 +18,7 @@
 
 #include "core/checksum.h"
 #include "coverage.h"
+#include "ovs/base/usdt.h"
 #include "dp/record.h"
 #include "netdev-linux-private.h"
 #include "ovs-numa.h"
@@ -306,6 +307,7 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
                 packet->md.pkt_mark = record->skb_mark;
             }
             matched[i] = dpif_xdp_fastpath_matched(dp, record);
+            dpif_xdp_usdt_slow_path(record->in_port, record->reason, packet);
             if (port->local_stack) {
                 oxdp_checksum_complete(dp_packet_data(packet),
                                        dp_packet_size(packet));

@@ -14,6 +14,7 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofp-print.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/usdt.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_upcall);
 
@@ -39,6 +40,12 @@ dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
                  dpif_upcall_type_to_string(type), ds_cstr(&ds), text);
         free(text);
         ds_destroy(&ds);
+    }
+    if (OVS_UNLIKELY(dpif_xdp_usdt_upcalls())) {
+        char *name = xasprintf("%s@%s", dp->class->type, dp->name);
+
+        dpif_xdp_usdt_upcall(name, type, packet, flow);
+        free(name);
     }
     return dp->upcall.cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
                          actions, wc, put_actions, dp->upcall.aux);

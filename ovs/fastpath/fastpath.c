@@ -4,6 +4,7 @@
 #include "ovs/fastpath/fastpath_private.h"
 
 #include "bitmap.h"
+#include "ovs/base/usdt.h"
 #include "ovs/fastpath/compile.h"
 #include "core/kernel/grace.h"
 #include "core/programs/group.h"
@@ -282,6 +283,7 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     uint32_t replaced = flow->fp.index;
     enum dpif_xdp_hook hook;
     unsigned int hooks;
+    bool known = flow->fp.counted;
     bool matches;
 
     if (!fp) {
@@ -318,6 +320,11 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
     if (replaced != DP_NO_FLOW) {
         oxdp_table_unlink(fp->table, replaced);
         fp->n_unlinked++;
+    }
+    if (!known || reason != flow->fp.reason
+        || flow->fp.on_tcx != ((hooks & AT_TCX) != 0)) {
+        dpif_xdp_usdt_flow_moved(&flow->ufid, known ? flow->fp.reason : -1,
+                                 reason, (hooks & AT_TCX) != 0);
     }
     flow->fp.reason = reason;
     flow->fp.hook = hook;

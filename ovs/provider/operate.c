@@ -9,6 +9,7 @@
 
 #include "dpif.h"
 #include "flow.h"
+#include "ovs/base/usdt.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/engine/engine.h"
 #include "ovs/flows/flows.h"
@@ -84,6 +85,7 @@ dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops,
     for (size_t i = 0, n; i < n_ops; i += n) {
         struct dpif_op *op = ops[i];
 
+        dpif_xdp_usdt_operate(dpif, op);
         n = 1;
         if (leaving && dpif_xdp_leaving_operate(dpif, op)) {
             continue;
