@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Constants that are known when a program is loaded: sizes, where tables are, what it leaves out.  They stand in its
- * instructions, where they cost nothing; read-only data would cost a load at each use, and what the verifier removes
- * behind it would leave the load.  The compiler sees marks, which core/tables/constants.h exchanges in the object:
+/* Constants that are known when a program is loaded: sizes, addresses of tables, what it leaves out.  They are immediate
+ * operands of instructions and cost nothing.  Read-only data would cost a load at each use, also where the verifier
+ * removes the code behind it.  The compiler sees marks, which core/tables/constants.h replaces in the object:
  *
  *   mark                    in                              becomes
  *   BPF_MARK_OMITS()        "if 0 == mark goto"             "if 0 == 0 goto", where it is left out
@@ -9,8 +9,8 @@
  *   BPF_MARK_SET + s        the load of a 64-bit constant   the bits of the set
  *   BPF_MARK_TABLE + t      the load of a 64-bit constant   the address of the table, a map's only value
  *
- * The verifier knows all four, so that it checks indexes against the sizes, and removes what is left out with the jumps.
- * A program whose marks were not exchanged is refused by it. */
+ * The verifier sees the values: it checks indexes against the sizes, and removes what is left out with the jumps.  It
+ * refuses a program whose marks were not replaced. */
 #ifndef BPF_CONSTANT_H
 #define BPF_CONSTANT_H 1
 
@@ -24,7 +24,7 @@
     X(ports, struct bpf_port)       \
     X(counters, struct bpf_counters)
 
-/* Another where elements of any table have other sizes. */
+/* Differs if any element's size differs. */
 #define BPF_TABLE_LAYOUT                                                                        \
     ((__u32) (DP_TABLE_LAYOUT * 1021 + sizeof(struct bpf_run_room) * 2 + sizeof(struct bpf_port)  \
               + sizeof(struct bpf_counters) * 4))

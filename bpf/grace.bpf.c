@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Which CPUs may run one of our programs (core/kernel/grace.c): the first program asks from afar which are idle, the second runs in
- * an interrupt that userspace sends to a CPU, and tells what that has interrupted. */
+/* Which CPUs may run one of our programs (core/kernel/grace.c): the first program finds out which are idle, the second runs in
+ * an interrupt that userspace sends to a CPU, and says what the interrupt came upon. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -16,12 +16,12 @@ char LICENSE[] SEC("license") = "GPL";
 /* In the state of 'context_tracking': RCU watches this CPU (include/linux/context_tracking_state.h). */
 #define RCU_WATCHING 4
 
-/* Set before load: how far 'context_tracking' of a CPU is from 'runqueues' of the same, 0 if this is not known; and how many
- * CPUs there are. */
+/* Set before load: the distance from a CPU's 'runqueues' to its 'context_tracking', 0 if not known; and the number of
+ * CPUs. */
 const volatile long tracking_distance;
 const volatile __u32 n_cpus;
 
-/* What is used of them. */
+/* The members that are used. */
 struct bpf_net_context;
 struct rq {
     int cpu;
@@ -47,7 +47,7 @@ struct task_struct {
     struct task_group *sched_task_group;
 } __attribute__((preserve_access_index));
 
-/* Whether RCU watches 'cpu'; true also when that cannot be seen. */
+/* Whether RCU watches 'cpu'; true also if the kernel does not show it. */
 static __always_inline bool is_watched(struct task_struct *task, __u32 cpu)
 {
     struct cfs_rq **all = task->sched_task_group->cfs_rq;
@@ -77,7 +77,7 @@ int idle_cpus(struct bpf_raw_tracepoint_args *ctx)
     __u32 first = ctx->args[0];
     __u32 idle = 0;
 
-    /* This CPU is not idle: if it seems to be, what is read here is something else. */
+    /* This CPU is not idle: if it seems to be, the offsets are wrong. */
     if (!tracking_distance || !bpf_core_field_exists(task->sched_task_group)
         || !bpf_core_field_exists(struct context_tracking, state) || !bpf_core_field_exists(struct cfs_rq, rq)
         || !is_watched(task, bpf_get_smp_processor_id())) {
@@ -91,17 +91,17 @@ int idle_cpus(struct bpf_raw_tracepoint_args *ctx)
     return idle;
 }
 
-/* 1: certainly not; 0: perhaps. */
+/* Returns 1 if the interrupt came upon no program that can redirect, 0 if it perhaps did. */
 SEC("raw_tp")
 int interrupts_no_program(void *ctx)
 {
     struct task_struct *task = (struct task_struct *) bpf_get_current_task_btf();
 
-    /* Since Linux 6.11 whatever runs programs that can redirect has lent one to the task that it runs on. */
+    /* Since Linux 6.11 a task has a bpf_net_context while such a program runs on it. */
     if (bpf_core_field_exists(task->bpf_net_context)) {
         return !task->bpf_net_context;
     }
-    /* x86 and others have it elsewhere. */
+    /* x86 and others keep preempt_count elsewhere. */
     if (bpf_core_field_exists(task->thread_info.preempt_count)) {
         return !(task->thread_info.preempt_count & SOFTIRQ_MASK);
     }

@@ -4,7 +4,7 @@
  * ports_overflow  HASH, ifindex to struct bpf_port, of devices whose entry in the table 'ports' (below) another has.
  *                 Written by core/programs/attach.c before a program is attached and after it is detached, read by the
  *                 programs.  Sized for the datapath's ports: never full before the datapath is.
- * sockets         XSKMAP, socket number to AF_XDP socket.  The sockets of a port stand side by side, one
+ * sockets         XSKMAP, socket number to AF_XDP socket.  The sockets of a port are adjacent, one
  *                 for each receive queue.  Written by core/programs/attach.c; the kernel removes a socket that closes.
  * outputs         DEVMAP, datapath port number to device.  Written by core/programs/attach.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
@@ -19,7 +19,7 @@
  * ports           struct bpf_port, a power of two of entries.  The port of device i is in entry i & (size - 1) or, if
  *                 another device took that entry first, in ports_overflow.  Written as that.
  * runs            struct bpf_run_room by CPU: what a program has in hand.
- * counters        struct bpf_counters by counter slot and CPU: those of a slot are side by side.  Written by the programs,
+ * counters        struct bpf_counters by counter slot and CPU; those of a slot are adjacent.  Written by the programs,
  *                 read and cleared by core/programs/counter.c.  Slot 0 counts for devices that are no port.
  */
 #ifndef BPF_MAPS_H
@@ -37,21 +37,21 @@ struct bpf_port {
     __u32 first_socket;     /* Index in 'sockets' of queue 0. */
     __u32 n_queues;
     __u32 counter_slot;     /* Index in 'counters', at least 1. */
-    __u32 local_stack;      /* Checksums of frames may be pending. */
-    __u32 continues;        /* At XDP: what flows leave to tcx is taken there. */
-    __u32 max_len;          /* At XDP: bytes of the longest frame; a longer one has segments to be made of it. */
+    __u32 local_stack;      /* Frames may be CHECKSUM_PARTIAL. */
+    __u32 continues;        /* At XDP: the port has a program at tcx, too, which gets what flows leave to it. */
+    __u32 max_len;          /* At XDP: bytes of the longest frame; a longer one is still to be segmented. */
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 
-/* Room for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
+/* Space for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
 struct bpf_run_room {
     __u64 room[64];
 };
 
 struct bpf_skb_output {
     __u32 ifindex;          /* 0: the entry is free. */
-    __u32 peer_max_len;     /* Bytes of the longest packet that may go straight behind the other end of a veth; 0: none. */
-    __u8 peer_address[6];   /* Of that end. */
+    __u32 peer_max_len;     /* Bytes of the longest packet that bpf_redirect_peer() may take; 0: none. */
+    __u8 peer_address[6];   /* Ethernet address of the veth's peer. */
     __u8 pad[2];
 };
 _Static_assert(sizeof(struct bpf_skb_output) == 16, "output layout");
@@ -59,7 +59,7 @@ _Static_assert(sizeof(struct bpf_skb_output) == 16, "output layout");
 #define BPF_MAX_UPCALL_QUEUES 8
 #define BPF_MAX_GROUPS 256
 
-/* Behind the Ethernet addresses of a packet that tcx sends up. */
+/* Follows the Ethernet addresses of a packet that tcx sends to the engine. */
 struct bpf_upcall_header {
     dp_be16 eth_type;
     __u16 counter_slot;         /* Of the port. */

@@ -33,7 +33,7 @@ static __always_inline void run_nothing(struct dp_run *run)
     run->flow = DP_NO_FLOW;
 }
 
-/* 'run' is complete if run->passes is not 0, else only 'flow' and 'generation' mean something. */
+/* If run->passes is 0, only 'flow' and 'generation' of 'run' are valid. */
 static __always_inline void fill_record(struct dp_record *record, const struct bpf_port *port,
                                         const struct dp_run *run, enum dp_reason reason)
 {
@@ -64,7 +64,7 @@ static __always_inline struct bpf_counters *counters_of(struct dp_ctx *ctx, __u3
     return dp_counters_at(ctx, slot * (NUMBER(LAST_runs) + 1) + dp_cpu(ctx));
 }
 
-/* The reason of an outcome, which is a number to the verifier, within the bounds of the counters. */
+/* The reason of an outcome, bounded for the verifier, to which it is any number. */
 static __always_inline enum dp_reason reason_of(struct dp_outcome outcome)
 {
     __u32 reason = outcome.reason;
@@ -84,7 +84,7 @@ static __always_inline void count(struct dp_ctx *ctx, __u32 slot, enum dp_reason
     }
 }
 
-/* As count(), and what the lookups of the frame cost. */
+/* As count(); also counts the frame's lookups. */
 static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, const struct dp_run *run,
                                       __u32 length)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Where the state of a program's run is.  Include dp/pipeline.h with a seam first. */
+/* The state of a program's run.  Include dp/pipeline.h with a seam first. */
 #ifndef BPF_RUN_H
 #define BPF_RUN_H 1
 
@@ -7,7 +7,7 @@
 
 _Static_assert(sizeof(struct dp_run) <= sizeof(struct bpf_run_room), "room for a run");
 
-/* One run at a time on each processor: nothing of it is kept.  The stack has no room for it. */
+/* In a table, because BPF's stack (512 bytes) is too small.  Each CPU has one run at a time, and keeps nothing of it. */
 static __always_inline struct dp_run *run_here(struct dp_ctx *ctx)
 {
     return (struct dp_run *) dp_runs_at(ctx, dp_cpu(ctx));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The seam for tcx: packets of the network stack, which differ from plain frames (dp/seam_native.h has the contracts,
- * dp/seam_raw.h what plain frames do):
+ * dp/seam_raw.h the functions for plain frames):
  *
- *   - the outer VLAN tag stands beside the bytes;
- *   - only the first bytes are in reach: the rest lies in pages, until it is asked for;
- *   - a transport checksum may be left to a device (CHECKSUM_PARTIAL), then its field has the sum of the pseudo header;
- *     or the sum of the whole packet stands beside it (CHECKSUM_COMPLETE).  The kernel's helpers know which;
- *   - it may be larger than any frame, to be segmented at the end of its way (GSO).
+ *   - the outer VLAN tag is in the skb, not in the bytes (VLAN acceleration);
+ *   - only the linear part is in reach: the rest is in pages until dp_pull();
+ *   - the packet may be CHECKSUM_PARTIAL: the checksum field has the sum of the pseudo header, and a device does the rest;
+ *     or CHECKSUM_COMPLETE: the skb has the sum of the whole packet.  The kernel's helpers treat each rightly;
+ *   - it may be larger than any frame, and is segmented when it leaves (GSO).
  */
 #ifndef BPF_SEAM_TCX_H
 #define BPF_SEAM_TCX_H 1
@@ -21,12 +21,12 @@
 #define DP_TAKES_SKBS 1
 #define DP_TAG_FAILED (-1)
 
-/* Scratch room of the hook, which the program clears at its start: dp_at() notes here that it did not reach,
- * dp_output_copies() how many it could not send. */
+/* Scratch space in the skb, which the program clears at its start: dp_at() notes here that bytes were out of reach,
+ * dp_output_copies() how many copies it could not send. */
 #define DP_OUT_OF_REACH cb[0]
 #define DP_LOST cb[1]
 
-/* All headers that are parsed lie in this. */
+/* All headers that are parsed are within these bytes. */
 #define DP_PULL_LEN 1088
 
 DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->len; }
@@ -68,7 +68,7 @@ DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); 
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return -1; }
 DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return -1; }
 
-/* Tags need no room, and the kernel finds memory for what it moves. */
+/* Tags need no headroom: the kernel gets memory when it moves bytes. */
 DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return 1; }
 
 DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx)
@@ -100,7 +100,7 @@ DP_INLINE int dp_tag_pop(struct dp_ctx *ctx)
     return bpf_skb_vlan_pop(ctx) ? DP_TAG_FAILED : (int) (ctx->len - len);
 }
 
-/* As the kernel wants it: 32 bits. */
+/* Folded to 32 bits, as the kernel's helpers take it. */
 DP_INLINE __u32 dp_csum_fold32(__u64 sum)
 {
     sum = (sum & 0xffffffff) + (sum >> 32);
@@ -122,9 +122,10 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
                         | (flags & DP_CSUM_UDP ? BPF_F_MARK_MANGLED_0 : 0));
 }
 
-/* Programs are not told, but bpf_l4_csum_replace() knows: it changes the field for what changed elsewhere in the packet
- * unless a device will sum that up.  Any two bytes will do for a field; they are put back.  It cannot fail: the head of
- * the packet is ours to write to, or programs could not have come here. */
+/* Whether the packet is CHECKSUM_PARTIAL.  Programs cannot read ip_summed, but bpf_l4_csum_replace() does: it updates a
+ * checksum field, unless the packet is CHECKSUM_PARTIAL and the change is not of the pseudo header.  So this lets it
+ * update any two bytes, looks whether they changed, and restores them.  It cannot fail: the head of the packet is
+ * writable. */
 DP_INLINE int dp_csum_left(struct dp_ctx *ctx)
 {
     __u8 *probe = dp_at(ctx, 0, 2);
@@ -144,9 +145,8 @@ DP_INLINE int dp_csum_left(struct dp_ctx *ctx)
     return before == after;
 }
 
-/* When addresses change, bpf_l4_csum_replace() takes for granted that a checksum of the network header makes up for
- * them.  IPv6 has none: dp_set_ip6_address() calls both, which is right whether there is a transport checksum or
- * not. */
+/* When addresses change, bpf_l4_csum_replace() assumes that the network header has a checksum that balances them.  IPv6
+ * has none: dp_set_ip6_address() therefore calls both.  That is right with and without a transport checksum. */
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes)
 {
     bpf_csum_update(ctx, dp_csum_fold32(changes));
@@ -160,7 +160,7 @@ struct {
     __type(value, struct bpf_skb_output);
 } skb_outputs SEC(".maps");
 
-/* Where packets for a port go, NULL if nowhere. */
+/* The output entry of a port, NULL if packets cannot be sent to it. */
 DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
 {
     const struct bpf_skb_output *output = bpf_map_lookup_elem(&skb_outputs, &port_no);
@@ -168,7 +168,7 @@ DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
     return output && output->ifindex ? output : 0;
 }
 
-/* What a flow set, for whoever sees the packet next on this host. */
+/* Writes the mark and priority that a flow set into the skb. */
 DP_INLINE void dp_set_metadata(struct dp_ctx *ctx, const union dp_key *key)
 {
     if (key->skb_mark) {

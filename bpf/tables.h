@@ -11,7 +11,7 @@
 #include "bpf/constant.h"
 #include "dp/omit.h"
 
-/* An operand that is a number of enum bpf_number. */
+/* The value of a number of enum bpf_number. */
 #define NUMBER(NUMBER)                                                              \
     ({                                                                              \
         __u32 number_;                                                              \
@@ -20,7 +20,7 @@
         number_;                                                                    \
     })
 
-/* One that is a set of enum bpf_set. */
+/* The value of a set of enum bpf_set. */
 #define SET(SET)                                                                    \
     ({                                                                              \
         __u64 set_;                                                                 \
@@ -29,7 +29,7 @@
         set_;                                                                       \
     })
 
-/* Built without. */
+/* What the program was built without. */
 #define PARTS_LEFT_OUT ((DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE)) | ((DP_OPS_HERE) ? 0 : DP_PART_OPS))
 
 DP_INLINE int dp_omits(struct dp_ctx *ctx, const __u32 first, const __u32 last)

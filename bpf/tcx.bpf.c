@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* tcx on a port: runs each packet of the network stack through the flow tables, whole as its socket made it.  Those
- * that the engine must see leave through a veth pair without offloads, so that the kernel makes plain frames of them;
- * at its other end oxdp_upcall() hands these to an AF_XDP socket, just as bpf/xdp.bpf.c does.
+/* tcx on a port: runs each packet of the network stack through the flow tables, unsegmented as its socket made it.
+ * Those for the engine leave through a veth pair without offloads, so that the kernel makes plain frames of them; on its
+ * peer oxdp_upcall() redirects these to an AF_XDP socket, as bpf/xdp.bpf.c does.
  *
- *     port -> oxdp_tcx() -> other port, or straight behind the veth that it is
+ *     port -> oxdp_tcx() -> other port, or the peer of the veth that it is
  *                 \
  *                  +-> [ upcall pair ] -> oxdp_upcall() -> AF_XDP socket
  *
@@ -11,20 +11,20 @@
  *
  *     dst src [VLAN tag] UPCALL_ETH_TYPE pad record | type payload ...
  *
- * The tag stands there if it stood beside the packet: the pair's device puts it into the frame. */
+ * The tag stands there if it was in VLAN acceleration: the pair's device puts it into the frame. */
 
-/* What cannot be done to a packet whose segments and checksum are to be made later, as those of sockets are, is left to
- * the engine for all packets: with some here and some there, a connection's would arrive out of order.
+/* Operations that cannot be done to a packet with GSO or CHECKSUM_PARTIAL, as sockets send them, run in the engine for all
+ * packets: if only some went to the engine, packets of a connection would be reordered.
  *
  *   PUSH_MPLS, POP_MPLS  To segment behind labels the kernel must know where the network layer begins and which it is
  *                        (skb->inner_network_header, inner_protocol), and a device that knows only IP's checksums must
  *                        be kept from computing them (skb->protocol).  No helper sets these: bpf_skb_adjust_room()
- *                        makes room, with a note only of tunnels in IP.
- *   TRUNC                bpf_skb_change_tail() cuts the packet, not each of its segments, and forgets that there are
- *                        to be any; a checksum completed afterwards misses what was cut off; and what is cut for one
- *                        output is gone for the next.
+ *                        sets them only for tunnels in IP.
+ *   TRUNC                bpf_skb_change_tail() cuts the packet, not each of its segments, and clears GSO; a checksum
+ *                        completed afterwards lacks what was cut off; and what is cut for one output is gone for the
+ *                        next.
  *
- * Groups are of frames (bpf/xdp.bpf.c): here several outputs are copies. */
+ * Groups take frames only (bpf/xdp.bpf.c): here several outputs are copies. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
 #define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)   \
                                                 | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
@@ -44,11 +44,11 @@ char LICENSE[] SEC("license") = "GPL";
 #define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments. */
 #define ADDRESSES_LEN 12
 
-/* Set before load: the near end of the upcall pair, and the longest packet that it takes. */
+/* Set before load: the device of the upcall pair that tcx sends to, and the longest packet that it takes. */
 const volatile __u32 upcall_ifindex;
 const volatile __u32 upcall_max_len;
 
-/* Set while it runs: until when, in jiffies, what struct bpf_skb_output says of other ends may be relied on. */
+/* Set while the program runs: until when, in jiffies, the peers' members of struct bpf_skb_output are valid. */
 volatile __u64 peers_until;
 
 struct {
@@ -80,7 +80,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
         return hand_up(ctx, port, run, DP_REASON_UP_OFF, length);
     }
     if (ctx->len > MAX_IP_LEN) {
-        /* The length in its IP header is 0 (BIG TCP), that in the headers of its segments will not be. */
+        /* BIG TCP: the length in its IP header is 0, but not in those of its segments. */
         run_nothing(run);
         return hand_up(ctx, port, run, DP_REASON_UP_PARSE, length);
     }
@@ -136,8 +136,8 @@ static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct b
     return eth && dp_load32(eth) == dp_load32(address) && dp_load16(eth + 4) == dp_load16(address + 4);
 }
 
-/* Clears mark and priority, as a veth does between network namespaces: those of one mean nothing in the other.
- * (Before Linux 6.15 and 6.1.139 the kernel leaves also the packet's type.) */
+/* Redirects into the peer.  Clears mark and priority, as a veth does between network namespaces.  Sets the packet's type,
+ * which the kernel does itself since Linux 6.15 and 6.1.139. */
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output)
 {
     ctx->mark = 0;
@@ -175,8 +175,8 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     return bpf_redirect(upcall_ifindex, 0);
 }
 
-/* On a port whose veth gets frames from an XDP program at its other end: the kernel forgets to look for what that sent
- * back (XDP_TX) unless there is a program here (drivers/net/veth.c, veth_xdp_flush). */
+/* For a veth port whose peer has an XDP program: frames that it sends back (XDP_TX) arrive only if a program is here, too
+ * (drivers/net/veth.c, veth_xdp_flush). */
 SEC("xdp")
 int oxdp_pass(struct xdp_md *ctx)
 {
@@ -192,8 +192,8 @@ static __always_inline void copy(void *to, const void *from, __u32 len)
     }
 }
 
-/* At the far end of the pair.  Moves the addresses, and the tag, over the header's place, and the record before
- * them. */
+/* On the peer of the upcall pair's device.  Moves the addresses and the tag to where the header was, and the record in
+ * front of them. */
 SEC("xdp")
 int oxdp_upcall(struct xdp_md *ctx)
 {
@@ -203,7 +203,7 @@ int oxdp_upcall(struct xdp_md *ctx)
     __u32 head[4];
 
     if (eth + ADDRESSES_LEN + sizeof header > end) {
-        return XDP_PASS;                /* Not ours: nobody listens at this device. */
+        return XDP_PASS;                /* Not from oxdp_tcx(): the stack drops it. */
     }
     copy(head, eth, sizeof head);
     if (DP_BE16_IS(dp_load_be16(eth + ADDRESSES_LEN), UPCALL_ETH_TYPE)) {
@@ -224,7 +224,7 @@ int oxdp_upcall(struct xdp_md *ctx)
     copy(eth - sizeof header.record, &header.record, sizeof header.record);
     if (bpf_xdp_adjust_head(ctx, sizeof header - sizeof header.record)
         || bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP) != XDP_REDIRECT) {
-        /* Tables are found without a context; this one is XDP's. */
+        /* Tables need no context.  This program's is XDP's, not tcx's. */
         count_lost(0, header.counter_slot, DP_COUNTER_LOST_UPCALLS, 1);
         return XDP_DROP;
     }

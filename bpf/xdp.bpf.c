@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* XDP on a port: runs each frame through the flow tables, and hands those that the engine must see, with the
- * record of dp/record.h before them, to the AF_XDP socket of the port and queue they arrived on. */
+/* XDP on a port: runs each frame through the flow tables.  Frames for the engine get the record of dp/record.h in front,
+ * and go to the AF_XDP socket of the port and queue on which they arrived. */
 #include "bpf/seam_xdp.h"
 #include "dp/pipeline.h"
 
@@ -82,7 +82,7 @@ static __always_inline int datapath(struct xdp_md *ctx)
     }
 }
 
-/* A user's own program includes this file with OXDP_OWN_ENTRY, and has this function its own way. */
+/* A user's own program includes this file with OXDP_OWN_ENTRY, and defines its own oxdp_xdp(). */
 #ifndef OXDP_OWN_ENTRY
 SEC("xdp")
 int oxdp_xdp(struct xdp_md *ctx)
@@ -105,7 +105,7 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
     return verdict;
 }
 
-/* The kernel copies the frame for each port but the last, and skips those that do not take it. */
+/* The kernel copies the frame for each port but the last, and skips ports that do not take it. */
 static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
                                         __u32 index, __u32 length)
 {
@@ -149,8 +149,8 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
     return verdict;
 }
 
-/* A packet that generic XDP has before it is segmented, as that of a guest's TCP: no socket and no device takes it from
- * here (-ENOSPC, -EMSGSIZE), and nobody would count it.  tcx takes it as it came. */
+/* A packet with GSO, which generic XDP gets before it is segmented, as from a guest's TCP.  AF_XDP sockets and devices
+ * would refuse it (-ENOSPC, -EMSGSIZE), and no counter would show that.  tcx takes it as it is. */
 static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length)
 {
     if (port->continues) {

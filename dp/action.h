@@ -3,10 +3,10 @@
  *
  *     dp_prepare()    finds out whether all of them can be done to the frame, and touches nothing of it: what the frame
  *                     must have (DP_HAS_*, collected by parsing), how much headroom is needed, and whether the program
- *                     has the operations at all.  If something lacks the engine executes the flow, with the same bytes
+ *                     has the operations at all.  If anything is missing, the engine executes the flow, with the same bytes
  *                     as a result: the oracle of both is odp_execute_actions().
  *     dp_commit()     does them.  Nothing foreseeable stops it halfway.  It drops the packet if a meter says so, or if
- *                     the kernel finds no memory for a VLAN tag of an skb.
+ *                     the kernel has no memory for a VLAN tag of an skb.
  *
  * One exception: where the first operation is the only one that needs headroom, dp_commit() asks for it by using it
  * (dp_asks_itself()), because dp_prepare() would have to do and undo the same.  If there is none, nothing was done, and
@@ -37,11 +37,12 @@ enum dp_committed {
 
 DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
 
-/* What the program leaves out does not come to a case: the check lets the verifier see it, and remove the rest. */
+/* An operation that the program leaves out reaches no case.  The check shows that to the verifier, which removes the
+ * case. */
 #define DP_OPERATION(NAME) case DP_OP_##NAME: if (DP_OMITS_OP(ctx, DP_OP_##NAME)) { break; }
 
-/* Whether the packet is a tunnel's whose own UDP checksum is complete, but of the packet inside it is not: Linux leaves
- * that to the device, and can tell what it will be (Documentation/networking/checksum-offloads.rst, "LCO"). */
+/* Whether the packet belongs to a tunnel, its outer UDP checksum is complete, and the checksum of the inner packet is
+ * CHECKSUM_PARTIAL (Documentation/networking/checksum-offloads.rst, "LCO: Local Checksum Offload"). */
 DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
 {
     if (!frame || !key || !(frame->has & DP_HAS_UDP)) {
@@ -66,8 +67,8 @@ DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame,
     return field && !dp_is_pending(field, addresses, DP_IP_UDP, frame->l4_len) && dp_csum_left(ctx);
 }
 
-/* Whether 'op', the first of a program, is the only one that needs headroom: it finds out by itself whether there is
- * some. */
+/* Whether 'op', the first of a program, is the only one that needs headroom.  Then it finds out itself whether the frame
+ * has enough. */
 DP_INLINE int dp_asks_itself(const struct dp_op *op)
 {
     return op->code == DP_OP_PUSH_VLAN && op->growth == DP_VLAN_LEN;
@@ -86,7 +87,7 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
         return 0;
     }
     if (op->codes >> DP_OP_SET_ND_EXT & 1 && dp_pull(ctx)) {
-        return 0;                       /* It sums up more than parsing looked at. */
+        return 0;                       /* The new checksum covers bytes that parsing did not look at. */
     }
     if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
         frame->has |= DP_HAS_OUTER;
@@ -94,8 +95,8 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
     return 1;
 }
 
-/* Does one of the commonest operations without a call, which would cost as much as they do.  Returns as dp_commit_op(),
- * or DP_UNCOMMON if it is another. */
+/* Does one of the commonest operations without a call, which would cost as much as the operation.  Returns as
+ * dp_commit_op(), or DP_UNCOMMON for any other operation. */
 DP_INLINE int dp_commit_common(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
 {
     switch (op->code) {
@@ -113,9 +114,9 @@ DP_INLINE int dp_commit_common(struct dp_ctx *ctx, struct dp_frame *frame, const
     return DP_UNCOMMON;
 }
 
-/* Does 'n' operations, at least one, from index 'first' on, where 'op' stands: dp_prepare() said yes.  '*ret_reason' is
- * set with DP_COMMIT_DROP.  The first two are looked at more closely: most flows have no more, and the verifier follows
- * what is inline once for each. */
+/* Does 'n' operations, at least one, from index 'first' on; 'op' is the first.  dp_prepare() must have said yes.
+ * Sets '*ret_reason' with DP_COMMIT_DROP.  The first two are inline: most flows have no more, and the verifier follows
+ * inline code once for each. */
 DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key,
                                       const struct dp_op *op, __u32 first, __u32 n, __u32 *ret_reason)
 {

@@ -38,7 +38,7 @@ struct dp_capability {
 
 #define DP_CAPABILITY_ALL_KEYS ((1u << DP_N_KEY_GROUPS) - 1)
 
-/* All operations on plain frames: copies can be made only of packets of the network stack, groups only of frames. */
+/* All operations on plain frames.  Only packets of the network stack can be copied, only frames sent to groups. */
 #define DP_CAPABILITY_COPIES (1ull << DP_OP_OUTPUT)
 #define DP_CAPABILITY_GROUPS (1ull << DP_OP_GROUP)
 #define DP_CAPABILITY_ALL_OPS (((1ull << DP_N_OPS) - 1) & ~DP_CAPABILITY_COPIES)

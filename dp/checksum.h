@@ -41,9 +41,9 @@ DP_INLINE void dp_csum_apply_udp(void *field, __u64 changes)
     }
 }
 
-/* What the caller of dp_csum_transport() (dp/seam_raw.h) knows. */
+/* Flags of dp_csum_transport() (dp/seam_raw.h). */
 #define DP_CSUM_PSEUDO 1        /* Addresses in the pseudo header changed, not the transport header itself. */
 #define DP_CSUM_UDP 2
-#define DP_CSUM_OUTER 4         /* The checksum that may be left to a device is another one. */
+#define DP_CSUM_OUTER 4         /* If the packet is CHECKSUM_PARTIAL, that concerns another checksum. */
 
 #endif /* dp/checksum.h */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The only header that knows which world is being compiled: BPF or native.
+/* The only header that knows what is being compiled: a BPF program or native code.
  *
  * DP_INLINE marks a helper that is part of its caller.  DP_STAGE marks one stage of the datapath: inline
  * natively, a global function in BPF, which the verifier checks once whatever its callers do.  A stage therefore
@@ -30,8 +30,7 @@
 #define DP_OPAQUE(VAR) __asm__ volatile("" : "+r"(VAR))
 
 /* Loads and stores of packet bytes, which have no alignment, in memory order.  BPF's compiler would take an unaligned
- * type apart into bytes although every machine with a BPF JIT that we care for loads it whole; natively the
- * sanitizers insist on memcpy. */
+ * type apart into bytes, although x86-64 loads it whole; natively the sanitizers insist on memcpy. */
 #ifdef __bpf__
 #define DP_RAW_ACCESS(BITS)                                                                 \
     DP_INLINE __u##BITS dp_load##BITS(const void *p) { return *(const __u##BITS *) p; }     \

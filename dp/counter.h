@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the program (XDP or tcx) did with the frames of a port: one counter for each reason of dp/reason.h, so that
- * nothing disappears without a name; how it found their flows; their bytes; and what was lost after that.
+/* A port's counters in programs (XDP or tcx): one for each reason of dp/reason.h, so that each frame is counted under a
+ * name; how flows were found; bytes; and what was lost after a frame had been counted.
  *
- * Writer: bpf/.  Reader: core/programs/counter.c, which sums the processors.  The texts are shown to people.
+ * Writer: bpf/.  Reader: core/programs/counter.c, which sums the CPUs.  "xdp/stats" shows the texts.
  */
 #ifndef DP_COUNTER_H
 #define DP_COUNTER_H 1
@@ -12,11 +12,11 @@
 /* X(name, text).  Lookups: a frame is looked up once, and once more each time that it is recirculated. */
 #define DP_LOOKUP_COUNTERS(X)                                                            \
     X(RECIRCULATED, "looked up again after recirculation")                               \
-    X(MASK_HIT,     "found by walking masks, not in the signature cache")                \
-    X(MASKS_WALKED, "masks walked, also by lookups that found nothing")
+    X(MASK_HIT,     "found by tuple space search, not in the signature cache")           \
+    X(MASKS_WALKED, "masks walked by tuple space search, also by lookups that found nothing")
 
-/* Drivers count what is received in their own ways: veth bytes without the Ethernet header, tun with what the
- * program added, and nothing at all of what it was given by a blocking write(). */
+/* Drivers count received bytes in their own ways: veth without the Ethernet header, tun with what the program added.
+ * tun does not count frames from a blocking write(). */
 #define DP_SIZE_COUNTERS(X)                                                              \
     X(RX_BYTES, "bytes received, Ethernet header included")
 

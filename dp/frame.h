@@ -9,7 +9,7 @@
 #define DP_NO_LAYER 0xffff
 #define DP_MAX_OFS 0x3ff        /* Layers deeper in the frame are not parsed here. */
 
-#define DP_OFS_MASK 0x7ff       /* Offsets after that: a bound for the verifier that never cuts. */
+#define DP_OFS_MASK 0x7ff       /* A bound for the verifier, larger than any offset. */
 
 #define DP_ETH_LEN 14
 #define DP_VLAN_LEN 4
@@ -66,7 +66,7 @@
 #define DP_HAS_L3     (1 << 12) /* IPv4, or IPv6 without extension headers: can be hashed. */
 #define DP_HAS_SHORT  (1 << 13) /* Transport layer of at most DP_SHORT_LEN bytes. */
 
-#define DP_HAS_OUTER  (1 << 14) /* A UDP checksum that is complete while one inside is not (dp/action.h). */
+#define DP_HAS_OUTER  (1 << 14) /* Complete outer UDP checksum, CHECKSUM_PARTIAL inside (dp/action.h). */
 
 #define DP_SHORT_LEN 256
 
@@ -78,7 +78,7 @@ struct dp_frame {
     __u32 len;                  /* Bytes from the Ethernet header to the end of the frame. */
     __u32 cut;                  /* Bytes that output cuts off the end. */
     __u32 has;                  /* DP_HAS_*. */
-    __u32 local_stack;          /* Set before parsing: transport checksums may be left to offload. */
+    __u32 local_stack;          /* Set before parsing: the frame may be CHECKSUM_PARTIAL. */
 };
 _Static_assert(sizeof(struct dp_frame) == 24, "frame layout");
 

@@ -51,7 +51,7 @@ DP_INLINE __u64 dp_hash_key(struct dp_ctx *ctx, const struct dp_head *head, cons
     return hash ^ hash >> 28;
 }
 
-/* Where a flow with this hash lives: its tag, its bucket in a region of last + 1 buckets, and the alternative. */
+/* Where a flow with this hash is: its tag, its bucket in a region of last + 1 buckets, and its alternative bucket. */
 DP_INLINE __u32 dp_hash_tag(__u64 hash) { return hash >> 32; }
 DP_INLINE __u32 dp_hash_bucket(__u64 hash, __u32 last) { return (__u32) hash & last; }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Key to flow: a signature cache, and behind it tuple space search.
+/* From key to flow: a signature cache, then tuple space search.
  *
- * The signature cache maps the hash of the key, masked by the union of all masks, to a flow: packets that no
- * mask tells apart share a signature, so a million connections under one megaflow need one slot.  The
- * candidate is verified by masked compare, so a stale or colliding signature is harmless.  Open vSwitch's datapath
+ * The signature cache maps the hash of the key, masked by the union of all masks, to a flow.  Packets that differ only
+ * in bits that no mask has share a signature: a million connections under one megaflow need one slot.  A masked
+ * compare verifies the candidate, so a stale or colliding signature is harmless.  Open vSwitch's datapath
  * flows that overlap have equal actions: any match is the right match. */
 #ifndef DP_LOOKUP_H
 #define DP_LOOKUP_H 1

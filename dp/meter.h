@@ -40,7 +40,7 @@ DP_INLINE int dp_meter_charge(struct dp_meter *meter, __u32 len, __u64 now)
     return worst != 0;
 }
 
-/* Charges 'units' packets or bytes to one band, if it has room for them.  Returns whether it has not.  A band without
+/* Charges 'units' packets or bytes to one band, if it has enough tokens.  Returns true if it has not.  A band without
  * a rate is never refilled: 'next' counts what it let pass. */
 DP_STAGE int dp_meter_band_exceeds(struct dp_meter_band *band, __u64 units, __u64 now)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What a program leaves out because no flow needs it.  0 everywhere: it leaves out nothing.
+/* What a specialised program leaves out because no flow needs it.  0 everywhere: it leaves out nothing.
  *
  * In BPF these are jumps that core/tables/constants.c writes into the program before load: the verifier removes what they pass.
- * A program that leaves out too much stays right, it only hands more frames up: those of protocols that it does not
- * parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of flows with operations
- * that it does not execute (struct dp_op 'codes').  So flows may be installed at any time, whatever program runs.
+ * A program that leaves out too much is still correct, but hands more frames to the engine: those of protocols that it
+ * does not parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of flows with
+ * operations that it does not execute (struct dp_op 'codes').  So flows may be installed whatever program runs.
  *
  * The seam provides
  *
@@ -20,10 +20,10 @@
 
 /* Parts of a program: the key groups, and more. */
 #define DP_PART_OPS      (1u << DP_N_KEY_GROUPS)        /* Operations of any kind. */
-#define DP_PART_CHECKSUM (1u << (DP_N_KEY_GROUPS + 1))  /* Looking for checksums left to offload. */
+#define DP_PART_CHECKSUM (1u << (DP_N_KEY_GROUPS + 1))  /* Recognizing CHECKSUM_PARTIAL. */
 #define DP_PART(GROUP)   (1u << DP_KEY_GROUP_##GROUP)
 #define DP_ALL_PARTS     ((1u << (DP_N_KEY_GROUPS + 2)) - 1)
-#define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All of it: without flow tables, which has nothing to do with flows. */
+#define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All lookups: the fast path is off. */
 
 #define DP_WORD(I) (1ull << (I))
 #define DP_WORDS(FIRST, BEHIND) ((1ull << (BEHIND)) - (1ull << (FIRST)))    /* From FIRST to before BEHIND. */
@@ -57,7 +57,7 @@ struct dp_omit {
     __u64 ops;                  /* Bits of enum dp_op_code. */
 };
 
-/* The bits of all that, numbered through: the first of each member. */
+/* All bits of struct dp_omit in one numbering: the first of each member. */
 #define DP_OMIT_PARTS 0
 #define DP_OMIT_WORDS 32
 #define DP_OMIT_OPS   96

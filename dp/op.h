@@ -32,12 +32,12 @@
     X(CT_CLEAR,    0,                            "forget connection state")         \
     X(METER,       0,                            "meter")                           \
     X(OUTPUT,      0,                            "output to several ports")         \
-    X(GROUP,       0,                            "output to several ports at last")
+    X(GROUP,       0,                            "output to several ports as the last action")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
 
-/* GROUP stands in no flow's operations: it is the name by which programs declare, and leave out, DP_FATE_GROUP. */
+/* No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
 enum dp_op_code {
 #define X(NAME, NEEDS, TEXT) DP_OP_##NAME,
     DP_OPS(X)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Packet to key, with the semantics of Open vSwitch's miniflow_extract() (lib/flow.c): the same fields for the same
- * bytes, also for truncated and malformed headers.  What would take an unbounded walk is not parsed but handed over.
+ * bytes, also for truncated and malformed headers.  A header chain longer than the bounds below goes to the engine.
  *
  * Include a seam (dp/seam_native.h, bpf/seam_*.h) first: it provides struct dp_ctx, dp_len() and dp_at(). */
 #ifndef DP_PARSE_H
@@ -35,7 +35,7 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN + DP_IP4_LEN);   /* Shorter frames are rare. */
 
-    dp_store64(&frame->len, DP_BYTES(0, 4, dp_len(ctx)));       /* And nothing to cut. */
+    dp_store64(&frame->len, DP_BYTES(0, 4, dp_len(ctx)));       /* And 'cut' is 0. */
     if (!DP_OMITS_WARM(ctx)) {
         for (int i = DP_HOT_WORDS; i < DP_FIRST_COLD; i++) {
             key->w[i] = 0;
@@ -76,7 +76,7 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     return dp_parse_other(ctx, frame, key, vlan_limit);
 }
 
-/* Everything but untagged IP, and frames that are too short for it.  A tag beside the frame is the first of those
+/* Everything but untagged IP, and frames that are too short for it.  A tag in VLAN acceleration is the first of those
  * that 'vlan_limit' allows. */
 DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u32 vlan_limit)
 {

@@ -21,7 +21,7 @@ enum dp_parse_result {
     DP_PARSED,                  /* Key and frame are complete: what Open vSwitch would have extracted. */
     DP_PARSE_BEYOND,            /* More headers than are walked here, or not even an Ethernet header. */
     DP_PARSE_OMITTED,           /* Of a protocol that this program leaves out (dp/omit.h). */
-    DP_PARSE_UNFINISHED,        /* Its transport checksum was left to offload (dp/pending.h).  The key is not complete. */
+    DP_PARSE_UNFINISHED,        /* It is CHECKSUM_PARTIAL (dp/pending.h).  The key is not complete. */
 };
 
 #define DP_LINK(ETH_TYPE, VLAN) (DP_BYTES(0, 2, (ETH_TYPE).raw) | DP_BYTES(2, 4, VLAN))

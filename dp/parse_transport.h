@@ -10,8 +10,8 @@
 
 #define DP_MAX_ND_OPTIONS 4     /* Neighbour discovery options walked. */
 
-/* What came of a neighbour message, packed: DP_HAS_* bits, the type of its first link-layer option, and whether it
- * has more options than are walked. */
+/* The result of parsing a neighbour message, packed: DP_HAS_* bits, the type of its first link-layer option, and whether
+ * it has more options than are walked. */
 #define DP_ND(HAS, TYPE, RESULT) ((__u64) (RESULT) << 48 | (__u64) (TYPE) << 32 | (__u32) (HAS))
 
 /* RFC 4861: neighbour solicitation and advertisement at 'l4', which has at least 8 of its 'l4_len' bytes.  Fills the
@@ -80,14 +80,14 @@ DP_STAGE __u64 dp_parse_nd(struct dp_ctx *ctx, union dp_key *key, __u32 l4, __u3
     return DP_ND(has, first_type, l4_len < DP_ND_OPT_LEN ? DP_PARSED : DP_PARSE_BEYOND);
 }
 
-/* Whether frames may come with transport checksums that were left to offload. */
+/* Whether frames may be CHECKSUM_PARTIAL. */
 DP_INLINE int dp_may_be_unfinished(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
 {
     return !DP_OMITS(ctx, DP_PART_CHECKSUM) && frame->local_stack && !key->ip_frag;
 }
 
-/* Whether the checksum 'field' of TCP or UDP behind the IP header 'ip' was.  Behind extension headers any is taken for
- * one: the engine knows better. */
+/* Whether the checksum 'field' of TCP or UDP behind the IP header 'ip' is CHECKSUM_PARTIAL.  Returns 1 for every packet
+ * with extension headers: the engine finds out. */
 DP_INLINE int dp_is_unfinished(__u16 field, const __u8 *ip, __u8 proto, __u32 l4_len, __u32 has)
 {
     if (has & DP_HAS_IP4) {
@@ -164,7 +164,7 @@ DP_INLINE int dp_parse_transport(struct dp_ctx *ctx, struct dp_frame *frame, uni
     }
     if (DP_TRIMMED && ((proto == DP_IP_IGMP && has & DP_HAS_IP4 && DP_OMITS(ctx, DP_PART(IGMP)))
                        || (proto == DP_IP_ICMP6 && dp_is_nd(p) && DP_OMITS(ctx, DP_PART(ND))))) {
-        return DP_PARSE_OMITTED;        /* Flows may be about what is not parsed here. */
+        return DP_PARSE_OMITTED;        /* Flows may match fields that are not parsed here. */
     }
     if (proto == DP_IP_IGMP) {
         if (has & DP_HAS_IP4 && !DP_OMITS(ctx, DP_PART(IGMP))) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Frames whose transport checksum a local stack left to a device that never comes (CHECKSUM_PARTIAL): they must be
- * completed over the whole payload before they leave, which is the engine's work (core/checksum.h). */
+/* How to recognize CHECKSUM_PARTIAL in a plain frame: a local stack left its transport checksum to a device, and no
+ * device completed it.  The engine completes it over the whole payload before the frame leaves (core/checksum.h). */
 #ifndef DP_PENDING_H
 #define DP_PENDING_H 1
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* The datapath's story: parse, look up, execute, and again after recirculation.
+/* The way of a packet: parse, look up, execute; once more after each recirculation.
  *
  * A hook includes its seam and this file, and does what the outcome says:
  *
@@ -11,7 +11,7 @@
  *     case DP_FATE_GROUP:  send to all ports of group outcome.to;
  *     case DP_FATE_DROP:   drop;
  *     case DP_FATE_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
- *     case DP_FATE_ENGINE: hand it up, with outcome.reason, run.flow, run.generation and run.key's metadata;
+ *     case DP_FATE_ENGINE: hand it to the engine with outcome.reason, run.flow, run.generation and run.key's metadata;
  *     }
  *
  * outcome.reason is what to count.
@@ -39,8 +39,8 @@ struct dp_run {
     struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
     __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
-    __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory, which the
-                                 * verifier does not follow: to it, several reasons are one state. */
+    __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the verifier
+                                 * follows each value of a register as a state of its own. */
     union {
         struct {
             __u32 passes;       /* Flows executed before the outcome: the frame may have changed if not 0. */
@@ -96,7 +96,7 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
         fate = dp_upcall(run, DP_NO_FLOW, 0, DP_REASON_UP_ENGINE);
     }
     if (fate == DP_FATE_SKB) {
-        fate = DP_FATE_ENGINE;          /* The frame is not as it came: tcx would begin anew. */
+        fate = DP_FATE_ENGINE;          /* The frame has changed; tcx would begin with the first lookup. */
     }
     if (fate == DP_FATE_DROP || fate == DP_FATE_ENGINE) {
         outcome.reason = run->reason;
@@ -220,7 +220,7 @@ DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const s
         parsed = dp_out_of_reach(ctx) ? DP_PARSE_BEYOND : parsed;
     }
     if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
-        return DP_REASON_UP_MISS;       /* No flow is about this protocol: that is why it is omitted. */
+        return DP_REASON_UP_MISS;       /* The program leaves a protocol out only if no flow matches it. */
     }
     if (parsed == DP_PARSE_UNFINISHED) {
         return DP_REASON_UP_CHECKSUM;

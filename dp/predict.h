@@ -3,12 +3,12 @@
  * parsing and no hash.  (Van Jacobson's header prediction and one-entry cache do this for connections, this does it for
  * masked flows: a million connections under one megaflow hit one entry.)
  *
- * A prediction is made of a frame that was parsed and the flow that it matched, for IPv4 without options and IPv6 without
- * extension headers, behind one VLAN tag or none, with TCP or UDP in it: which bits of the frame's first bytes decide, and
- * what they were.  If they are the same again, and the length that IP's header says is possible, dp_parse() would yield a
- * key that this flow matches, and fill the frame as is done here.
+ * An entry is called a prediction here.  It holds the first bytes of a frame that was parsed, and which of their bits the
+ * flow that it matched depends on.  Entries are made for TCP and UDP, in IPv4 without options or IPv6 without extension
+ * headers, behind at most one VLAN tag.  If a frame has the same bits, and the length in its IP header is possible,
+ * dp_parse() would yield a key that this flow matches, and fill the frame as is done here.
  *
- * Each CPU keeps some, by input port.  A prediction that fails too often is not made for some frames, more each time, so
+ * Each CPU has entries of its own, by input port.  After misses no entry is made for some frames, for more each time, so
  * that mixed flows cost little. */
 #ifndef DP_PREDICT_H
 #define DP_PREDICT_H 1
@@ -16,8 +16,8 @@
 #include "dp/parse.h"
 #include "dp/table.h"
 
-#define DP_PREDICTED_HITS 2     /* As many frames must follow for a prediction to be worth its making. */
-#define DP_PREDICTION_REST 1023 /* So many frames go by at most before another is made. */
+#define DP_PREDICTED_HITS 2     /* A prediction pays if at least this many frames hit it. */
+#define DP_PREDICTION_REST 1023 /* At most this many frames pass before another is made. */
 
 /* Which flow stands in an entry of the table: mask (0: none) and generation, bits of its first word. */
 DP_INLINE __u64 dp_flow_identity(const struct dp_flow *flow)
@@ -39,13 +39,13 @@ DP_INLINE struct dp_prediction *dp_prediction_of(struct dp_ctx *ctx, __u32 in_po
     return dp_predictions_at(ctx, dp_cpu(ctx) * DP_PREDICTIONS + in_port % DP_PREDICTIONS);
 }
 
-/* Where word 'i' stands in the frame: one behind the other, but that bytes which do not decide are not waited for. */
+/* The offset of word 'i' in the frame.  Words follow each other, without bytes that no entry compares. */
 DP_INLINE int dp_predicted_ofs(int i)
 {
     return i == DP_PREDICTED_MIDDLE / 8 ? DP_PREDICTED_MIDDLE - 8 : 8 * i;
 }
 
-/* Whether words 'first' to before 'behind' of the frame at 'data' differ from what is expected: then it is not 0. */
+/* Returns 0 if words 'first' to before 'behind' of the frame at 'data' are as predicted. */
 DP_INLINE __u64 dp_differs(const struct dp_prediction *p, const __u8 *data, int first, int behind)
 {
     __u64 difference = 0;
@@ -57,9 +57,9 @@ DP_INLINE __u64 dp_differs(const struct dp_prediction *p, const __u8 *data, int 
     return difference;
 }
 
-/* Returns the flow that the frame of 'ctx', on its way through the tables for the first time, matches if it is as expected;
- * then it fills '*frame' as dp_parse() would, its layers only if operations may need them, and '*ret_tcp_flags' (host byte
- * order; left alone if it is not TCP).  Else it returns NULL. */
+/* Returns the flow that the frame of 'ctx' matches in its first pass, or NULL if the frame is not as predicted.  With a
+ * flow it fills '*frame' as dp_parse() would, its layers only if operations may need them, and '*ret_tcp_flags' (host byte
+ * order; untouched if it is not TCP). */
 DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_prediction *p, __u32 in_port,
                                            struct dp_frame *frame, __u32 *ret_tcp_flags)
 {
@@ -137,8 +137,8 @@ DP_INLINE __u32 dp_length_shift(__u32 ofs)
 /* The bytes of a field among a mask's hot words. */
 #define DP_HOT_FIELD(MASK, FIELD) ((const __u8 *) (MASK)->hot + __builtin_offsetof(union dp_key, FIELD))
 
-/* Writes which bits of a frame with the layers of '*frame' decide: those that 'mask' looks at, and those that say what kind
- * of frame it is. */
+/* Writes which bits of a frame with the layers of '*frame' are compared: those that 'mask' has, and those that say what
+ * kind of frame it is. */
 DP_INLINE void dp_predict_bits(struct dp_prediction *p, const struct dp_frame *frame, const struct dp_mask *mask)
 {
     __u8 *eth = (__u8 *) p->mask;
@@ -199,7 +199,7 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
     __u32 decides = l4 + (has & DP_HAS_TCP ? 14 : 4);
     __u32 transport_len = DP_UDP_LEN;
 
-    /* Unlinked since it was found, the flow would be expected until its entry is used again. */
+    /* Unlinked after it was found, the flow would be predicted until its entry is used again. */
     if (mask_index == DP_MASK_ALL) {
         return 0;
     }
@@ -245,8 +245,8 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
     return 1;
 }
 
-/* Learns from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': what to expect of the next frame,
- * or that predictions are not worth it now.  Returns 0. */
+/* Updates the prediction from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': makes a new one,
+ * or pauses if predictions do not pay now.  Returns 0. */
 DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 index,
                              struct dp_prediction *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Operations that insert and remove headers, as eth_push_vlan() and friends in Open vSwitch's lib/packets.c.
- * Headroom was made sure of before the program began (dp/action.h): with plain bytes none can fail. */
+ * dp_prepare() checked the headroom (dp/action.h): with plain bytes none can fail. */
 #ifndef DP_PUSH_H
 #define DP_PUSH_H 1
 
@@ -24,7 +24,7 @@ DP_INLINE void dp_move_layers(struct dp_frame *frame, int n, int l2_5_too)
     frame->len += n;
 }
 
-/* Returns whether it failed, which changes nothing: an skb may find no memory. */
+/* Returns nonzero, with nothing changed, if it failed: there may be no memory for an skb's tag. */
 DP_INLINE int dp_push_vlan(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
 {
     dp_be16 tci = { op->u.vlan.tci.raw & DP_SWAP16((__u16) ~DP_VLAN_PRESENT) };

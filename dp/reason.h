@@ -9,7 +9,7 @@
 /* Kinds of reasons, and the words that their texts begin with. */
 #define DP_KIND_FORWARD     ""                              /* Sent to a port. */
 #define DP_KIND_FLOW        "dropped by the program, "      /* Dropped, because a flow says so. */
-#define DP_KIND_DROP        "dropped: "                     /* Dropped, because something lacks. */
+#define DP_KIND_DROP        "dropped: "                     /* Dropped, because something is missing. */
 #define DP_KIND_UPCALL      "handed to the engine: "
 #define DP_KIND_PASS        "passed to the host: "
 
@@ -22,13 +22,13 @@
     X(UP_MISS,      UPCALL,  "no flow matches")                                                 \
     X(UP_ENGINE,    UPCALL,  "the flow's actions need it")                                      \
     X(UP_PARSE,     UPCALL,  "headers beyond what the program parses")                          \
-    X(UP_CHECKSUM,  UPCALL,  "a checksum that its sender left to offload")                      \
+    X(UP_CHECKSUM,  UPCALL,  "its sender left the checksum to a device (CHECKSUM_PARTIAL)")     \
     X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \
     X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag")                             \
     X(NO_SOCKET,    DROP,    "no AF_XDP socket serves the receive queue")                       \
-    X(NO_HEADROOM,  DROP,    "the driver left no room for the record before the frame")         \
+    X(NO_HEADROOM,  DROP,    "the driver left no headroom for the record")                      \
     X(TOO_LONG,     DROP,    "longer than what the engine takes from a port with tcx")          \
-    X(SEGMENTS,     DROP,    "XDP got segments whose making the sender left to offload")        \
+    X(SEGMENTS,     DROP,    "XDP got a packet that is still to be segmented (GSO)")            \
     X(UNKNOWN_PORT, PASS,    "the device is not a port of this datapath")
 
 enum dp_reason {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What stands in front of each frame that a BPF program sends up to the engine.
+/* The record: metadata in front of each frame that a BPF program hands to the engine.
  *
  * Writer: bpf/ (one program run per frame).  Reader: ovs/engine/thread.c.  The record lies directly before the Ethernet
  * header, inside the AF_XDP frame, and says how long it is: the engine pulls 'len' bytes off, and the room becomes
  * headroom.  All fields are in host byte order: both sides run on the same machine.  Nothing but the program writes
  * it, so it is trusted.
  *
- * It carries all that the engine must know of work that a program has done already and that the frame does not show:
- * 'has' says which parts.  The next parts are the connection's state, zone, mark, label and original tuple after a ct()
+ * It carries what the engine must know of work that a program has done and that the frame does not show: 'has' says
+ * which parts.  The next parts are the connection's state, zone, mark, label and original tuple after a ct()
  * (dp/key.h, words 16 to 22) and the metadata of a tunnel that was popped (words 23 to 29); a part is added at the end,
  * with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows it asks for the bit.  DP_RECORD_MAX_LEN
  * bounds the record: it is taken from the room for a frame, and so from the largest MTU (core/xsk/umem.h).
@@ -19,7 +19,7 @@
 
 #include "dp/reason.h"
 
-/* Of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
+/* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
 #define DP_RECORD_VERSION 2
 
 /* Parts of a record, besides what each has. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What seams have in common whose frames are plain bytes, all of them in reach and with every tag and checksum in its
- * place: natively and in XDP.  A seam includes this after its own functions; bpf/seam_tcx.h has its own of these. */
+/* What the native seam and that of XDP have in common: frames are plain bytes, all in reach, every tag and checksum in its
+ * place.  A seam includes this after its own functions; bpf/seam_tcx.h has its own of these. */
 #ifndef DP_SEAM_RAW_H
 #define DP_SEAM_RAW_H 1
 
@@ -9,19 +9,19 @@
 #include "dp/key.h"
 #include "dp/table.h"
 
-/* The outer VLAN tag if it is kept beside the frame, as four bytes in memory order (TPID, TCI); 0 if there is none. */
+/* The outer VLAN tag in VLAN acceleration, as four bytes in memory order (TPID, TCI); 0 if there is none. */
 DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
 
-/* Whether dp_at() since the last call, or since the frame came, did not reach bytes that the frame has. */
+/* Whether dp_at() has failed, since the last call or the frame's arrival, to reach bytes that the frame has. */
 DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx) { return 0; }
 
-/* Brings the frame's first kilobyte into the reach of dp_at().  0, or negative errno. */
+/* Makes the frame's first kilobyte reachable for dp_at().  0, or negative errno. */
 DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }
 
 /* Whether packets of the network stack come here. */
 #define DP_TAKES_SKBS 0
 
-/* Whether 'n' bytes can be put before the frame.  Only moving tells. */
+/* Whether 'n' bytes can be put before the frame.  Found out by moving its start there and back. */
 DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return !dp_adjust_head(ctx, -n) && !dp_adjust_head(ctx, n); }
 
 /* Puts a VLAN tag before all others, or takes the first away.  Returns by how much the layers behind moved, or
@@ -59,7 +59,7 @@ DP_INLINE int dp_tag_pop(struct dp_ctx *ctx)
     return dp_adjust_head(ctx, DP_VLAN_LEN) ? DP_TAG_FAILED : -DP_VLAN_LEN;
 }
 
-/* Tells the checksum at 'ofs', of a transport header, that what it covers has changed.  'flags': DP_CSUM_*. */
+/* Updates the transport checksum at 'ofs' after bytes that it covers have changed.  'flags': DP_CSUM_*. */
 DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, __u32 flags)
 {
     __u8 *field = dp_at(ctx, ofs, 2);
@@ -71,13 +71,13 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
     }
 }
 
-/* Whether that checksum is left to a device (CHECKSUM_PARTIAL), which then sums up what it finds. */
+/* Whether the packet is CHECKSUM_PARTIAL: a device will compute that checksum. */
 DP_INLINE int dp_csum_left(struct dp_ctx *ctx) { return 0; }
 
-/* Tells whoever keeps a sum over the whole packet beside it that bytes changed that no checksum in it makes up for. */
+/* Updates the sum over the whole packet (CHECKSUM_COMPLETE) after a change that no checksum inside the packet balances. */
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes) { }
 
-/* Sends a copy of the packet, as it is now, to each port of an output operation, which plain frames do not have. */
+/* Sends a copy of the packet, as it is now, to each port of an output operation.  Plain frames have no such operation. */
 DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, const struct dp_op *op) { }
 
 #endif /* dp/seam_raw.h */

@@ -39,7 +39,7 @@ DP_INLINE __u32 dp_csum_of_udp(const struct dp_frame *frame)
     return DP_CSUM_UDP | (frame->has & DP_HAS_OUTER ? DP_CSUM_OUTER : 0);
 }
 
-/* Tells the transport checksum that the pseudo header changed. */
+/* Updates the transport checksum after a change of the pseudo header. */
 DP_INLINE void dp_pseudo_changed(struct dp_ctx *ctx, const struct dp_frame *frame, __u8 proto, __u64 changes)
 {
     __u32 l4 = frame->l4 & DP_OFS_MASK;
@@ -71,10 +71,10 @@ DP_INLINE void dp_set_ip4(struct dp_ctx *ctx, const struct dp_frame *frame, cons
     __u32 moved = (src ^ new_src) | (dst ^ new_dst);
 
     if (!(moved | (tos ^ new_tos) | (ttl ^ new_ttl))) {
-        return;                 /* Then the checksum stays, too, even if it is wrong. */
+        return;                 /* Without a change, a wrong checksum stays wrong. */
     }
 
-    /* What did not change adds 0 in one's complement. */
+    /* Bytes that did not change add 0 in one's complement. */
     __u64 address_changes = dp_csum_change32(src, new_src) + dp_csum_change32(dst, new_dst);
 
     dp_store32(ip + 12, new_src);
@@ -149,7 +149,7 @@ DP_INLINE void dp_set_ip6(struct dp_ctx *ctx, const struct dp_frame *frame, cons
     dp_csum_packet(ctx, changes);
 }
 
-/* New ports at 'l4', and what that changes. */
+/* Writes new ports at 'l4', and returns what that adds to the checksum. */
 DP_INLINE __u64 dp_set_ports(__u8 *l4, const struct dp_op *op)
 {
     __u16 src = dp_load16(l4);

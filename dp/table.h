@@ -109,8 +109,8 @@ struct dp_cache {
     __u64 slot[2];
 };
 
-/* What to expect of the next frame of a port: dp/predict.h.  Only the CPU that it belongs to writes it. */
-#define DP_PREDICTIONS 16       /* Of each CPU; port i has number i % DP_PREDICTIONS. */
+/* An entry of the last-flow cache, dp/predict.h.  Only the CPU that it belongs to writes it. */
+#define DP_PREDICTIONS 16       /* Per CPU; port i has number i % DP_PREDICTIONS. */
 /* How many of a frame's first bytes a prediction compares: one of these. */
 #define DP_PREDICTED_SHORT 48
 #define DP_PREDICTED_MIDDLE 62  /* The shortest frame with UDP over IPv6. */
@@ -124,17 +124,17 @@ struct dp_prediction {
     __u8 l3;                    /* As in struct dp_frame. */
     __u8 l4;
     __u8 length_shift;          /* Of IP's length field in word 2. */
-    __u16 length_least;         /* What it says at least if TCP's or UDP's header is to be whole. */
-    __u8 length_begin;          /* Offset from where on it counts, */
-    __u8 length_ip;             /* and how much of the IP header. */
+    __u16 length_least;         /* Its least value with which TCP's or UDP's header is whole. */
+    __u8 length_begin;          /* Offset from which it counts. */
+    __u8 length_ip;             /* Bytes of the IP header that it counts. */
     __u32 has;                  /* DP_HAS_*, but for DP_HAS_SHORT. */
-    __u32 rest;                 /* Frames for which no prediction is made now. */
-    __u32 pause;                /* And after the next failure: grows. */
+    __u32 rest;                 /* Frames left for which no prediction is made. */
+    __u32 pause;                /* What 'rest' becomes after the next failure; grows. */
     __u32 hits_before;          /* What 'hits' was (its low bits) when the prediction was made. */
-    __u64 hits;                 /* Frames that were as predicted, since the beginning. */
+    __u64 hits;                 /* Frames that were as predicted. */
     __u64 pad[2];
-    __u64 mask[DP_PREDICTED_WORDS];     /* Which bits of the frame decide, */
-    __u64 value[DP_PREDICTED_WORDS];    /* and what they are. */
+    __u64 mask[DP_PREDICTED_WORDS];     /* Which bits of the frame are compared. */
+    __u64 value[DP_PREDICTED_WORDS];    /* Their values. */
     __u64 pad1[6];
 };
 _Static_assert(sizeof(struct dp_prediction) == 256, "prediction layout");
@@ -247,7 +247,7 @@ _Static_assert(sizeof(struct dp_head) == 536, "head layout");
     X(blobs, struct dp_blob)    \
     X(meters, struct dp_meter)
 
-/* Another where elements have other sizes: a program finds them by its own. */
+/* Differs if any element's size differs: a program finds elements by the sizes that it was compiled with. */
 #define DP_TABLE_LAYOUT                                                                                         \
     ((__u32) (((sizeof(struct dp_head) * 1021 + sizeof(struct dp_mask)) * 1021 + sizeof(struct dp_flow)) * 1021  \
               + sizeof(struct dp_stats) + sizeof(struct dp_bucket) + sizeof(struct dp_cache)                    \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Integers in network byte order, which cannot be mixed with others by accident. */
+/* Integers in network byte order, as types of their own: the compiler refuses to mix them with others. */
 #ifndef DP_TYPES_H
 #define DP_TYPES_H 1
 
