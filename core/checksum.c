@@ -131,7 +131,7 @@ static bool find_in_ipv6(uint8_t *ip, size_t len, struct transport *ret)
 
 /* TCP and UDP: RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1.  The field is 'offset' bytes into the
  * header and covers 'len' bytes.  A UDP checksum of 0 means "none": the pseudo header's sum is never 0, so
- * that one is left. */
+ * that one stays. */
 static bool complete_sum(const struct transport *t, size_t offset, size_t len)
 {
     uint16_t *field = (uint16_t *) (t->data + offset);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completing checksums that a local stack left to offload (CHECKSUM_PARTIAL). */
+/* Completes the checksum of a CHECKSUM_PARTIAL packet. */
 #ifndef OXDP_CHECKSUM_H
 #define OXDP_CHECKSUM_H 1
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* 'frame' is an Ethernet frame of 'len' bytes.  If its TCP or UDP checksum field holds just the pseudo
- * header's sum (what Linux leaves when the device promises to checksum; include/linux/skbuff.h,
+ * header's sum (what Linux writes for a device that checksums; include/linux/skbuff.h,
  * "Checksumming on output"), or its SCTP checksum is zero, writes the full checksum.  A valid checksum
  * that happens to look the same is recomputed to itself.  Looks behind up to two VLAN tags, IPv4 options
  * and IPv6 extension headers; leaves fragments, truncated and other packets alone.  Returns true if it

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors with a sentence for people. */
+/* Errors with a sentence for the log. */
 #ifndef OXDP_ERROR_H
 #define OXDP_ERROR_H 1
 

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What programs need. */
+/* The capabilities that loading programs needs. */
 static const struct {
     int capability;
     const char *name;

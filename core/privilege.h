@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Room for oxdp_privilege_advice(). */
+/* Size of the buffer for oxdp_privilege_advice(). */
 #define OXDP_PRIVILEGE_ADVICE 256
 
 /* Whether this thread has 'capability', one of CAP_*, effective.  CAP_SYS_ADMIN does for CAP_BPF and CAP_PERFMON. */

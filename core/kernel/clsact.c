@@ -31,7 +31,7 @@ int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
     bool ours;
     int err;
 
-    /* That there is a clsact already is nothing to complain about, as libbpf does. */
+    /* libbpf warns if there is a clsact already, which is no problem. */
     oxdp_libbpf_listen();
     err = bpf_tc_hook_create(&hook);
     if (!err || err == -EEXIST) {
@@ -47,7 +47,7 @@ int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
     oxdp_libbpf_heard();
     if (err == -EBUSY) {
         if_indextoname(ifindex, name);
-        oxdp_fail(err, ret_error, "%s has a tc filter of somebody else at ingress with priority %u, which the switch needs: "
+        oxdp_fail(err, ret_error, "%s has a foreign tc filter at ingress with priority %u, which the switch needs: "
                   "remove that first (\"tc filter del dev %s ingress pref %u\"), or give it another priority",
                   name, OXDP_CLSACT_PRIORITY, name, OXDP_CLSACT_PRIORITY);
     }
@@ -138,7 +138,7 @@ static int dump_filters(int ifindex, uint32_t where, bool (*each)(const struct n
     return oxdp_nl_dump(NETLINK_ROUTE, &request, RTM_GETTFILTER, each, aux);
 }
 
-/* Tells whether to go on: false if 'answer' is about a filter that was looked for. */
+/* Whether to read on: false if 'answer' is about the filter that was looked for. */
 static bool is_other(const struct nlmsghdr *answer, void *search_)
 {
     struct search *search = search_;
@@ -158,7 +158,7 @@ static bool is_other(const struct nlmsghdr *answer, void *search_)
             prog_id = program_of(attr);
         }
     }
-    /* Also one that a process before left. */
+    /* Also the filter of a previous instance. */
     if (filter.priority == OXDP_CLSACT_PRIORITY && prog_id && oxdp_clsact_is_ours(prog_id)) {
         return true;
     }

@@ -51,7 +51,7 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
     return 0;
 }
 
-/* The kernel takes segmentation offload from a veth whose peer has an XDP program (drivers/net/veth.c, veth_xdp_set).
+/* The kernel turns segmentation offload off on a veth whose peer has an XDP program (drivers/net/veth.c, veth_xdp_set).
  * This shows the program also where the peer's namespace cannot be entered. */
 bool oxdp_device_peer_has_xdp(const char *ifname)
 {
@@ -67,8 +67,8 @@ bool oxdp_device_peer_has_xdp(const char *ifname)
     return is_veth && !available;
 }
 
-/* What a reader asks for with TUNSETOFFLOAD shows as features of the device, and asking for anything takes checksums
- * (drivers/net/tun.c, set_offload).  What it is going to send does not show: the drivers of guests negotiate both. */
+/* The offloads that a reader sets with TUNSETOFFLOAD are features of the device, and each includes checksums
+ * (drivers/net/tun.c, set_offload).  Nothing shows which offloads it will send with: guests' drivers negotiate both. */
 bool oxdp_device_has_guest_offloads(const char *ifname)
 {
     struct oxdp_link link;

@@ -13,14 +13,14 @@ struct oxdp_device {
     uint32_t n_tx_queues;       /* In use; at least 1.  A socket of a queue beyond these cannot send. */
     uint32_t mtu;               /* Bytes. */
     char driver[32];            /* ethtool's driver name, "" if unknown. */
-    int peer_ifindex;           /* Of a veth: the other end, as in struct oxdp_link; else 0. */
+    int peer_ifindex;           /* Of a veth: the peer, as in struct oxdp_link; else 0. */
     int peer_nsid;
-    bool peer_xdp;              /* Of a veth: the other end runs an XDP program in the driver. */
-    bool guest_offloads;        /* Of a tap: its reader takes packets whose checksums are left to it, so it leaves its own to
+    bool peer_xdp;              /* Of a veth: its peer runs a native XDP program. */
+    bool guest_offloads;        /* Of a tap: its reader takes CHECKSUM_PARTIAL packets, so it leaves its own checksums to
                                  * others, and segmentation as well. */
-    bool zerocopy;              /* The driver has zero-copy AF_XDP, or nobody knows whether it has. */
-    bool local_stack;           /* Frames may come from this machine's or a guest's stack with checksums left to
-                                 * offload: veth, tun/tap, virtio and other virtual drivers. */
+    bool zerocopy;              /* The driver has zero-copy AF_XDP, or the kernel does not say. */
+    bool local_stack;           /* Frames of this machine's or a guest's stack may be CHECKSUM_PARTIAL:
+                                 * veth, tun/tap, virtio and other virtual drivers. */
 };
 
 /* Reads the facts of device 'ifname' in the caller's network namespace.  0, or negative errno. */
@@ -33,9 +33,9 @@ bool oxdp_device_peer_has_xdp(const char *ifname);
  * goes; false also if it cannot be asked. */
 bool oxdp_device_has_guest_offloads(const char *ifname);
 
-/* Whether what comes from the device has been left unfinished by a network stack: segments and checksums are to be made of it
- * later.  So it is with packets of sockets, which come through a veth, unless the container runs an XDP program of its own and
- * means frames; and with those of a guest that has offloads, which the kernel loses at XDP (docs/decisions/0015-guests.md). */
+/* Whether packets come from the device with GSO or CHECKSUM_PARTIAL.  A veth delivers such packets of sockets, unless the
+ * container runs an XDP program of its own.  A tap delivers such packets of a guest with offloads, which the kernel drops at
+ * XDP (docs/decisions/0015-guests.md). */
 bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
 
 /* Largest MTU (bytes) that a port in this UMEM design can have: frame size less headroom, record, Ethernet
@@ -49,10 +49,10 @@ bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
 #define OXDP_FRAME_LEN(mtu) ((mtu) + 14u + 2 * 4u)
 
 /* Turns off the offloads that stand between XDP and the packets of device 'ifname': on the device, what
- * takes VLAN tags out of frames or joins frames; on the peer of a veth, what leaves packets unfinished
- * (checksums, VLAN tags, segmentation), and the same on the device if a program on that peer is to see
- * what is sent there.  On a veth's peer it also turns GRO on: without it frames
- * redirected into the veth would vanish.  The peer may live in any network namespace that a process or a
+ * takes VLAN tags out of frames or joins frames; on the peer of a veth, offloads of checksums, VLAN tags
+ * and segmentation, and the same on the device if an XDP program on that peer gets
+ * what is sent there.  On a veth's peer it also turns GRO on: without it the kernel drops
+ * frames redirected into the veth.  The peer may live in any network namespace that a process or a
  * mount (/run/netns, /run/docker/netns ...) keeps alive. Adds to '*undo', NULL at first, what there is to
  * restore, also on failure.  Returns 0; -ENOENT if the peer's namespace was not found; -ENODEV if there is
  * no such device; or another negative errno.  So do the others. */
@@ -62,16 +62,15 @@ int oxdp_offloads_off(const char *ifname, struct oxdp_offload_undo **undo);
 /* Only turns on GRO on a veth's peer. */
 int oxdp_offloads_poll(const char *ifname, struct oxdp_offload_undo **undo);
 
-/* For a veth at tcx: turns on its GRO, without which frames that a program at the other end redirects into it would
- * vanish (packets of sockets pay hardly anything for that), and, if a program runs there, off what leaves packets for it
- * unfinished. */
+/* For a veth at tcx: turns on its GRO, without which the kernel drops frames that an XDP program on the peer redirects
+ * into it (packets of sockets hardly pay for that).  If a program runs there, turns off offloads of packets for it. */
 int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **undo);
 
-/* When XDP has gone from a veth that oxdp_offloads_serve() has seen to: turns on again what stood between them. */
+/* When XDP has left a veth on which oxdp_offloads_serve() was called: turns its offloads on again. */
 int oxdp_offloads_after_xdp(const char *ifname, struct oxdp_offload_undo **undo);
 
-/* When an XDP program has come to the other end of the veth 'ifname' ('peer_xdp'), or gone: has what is sent there
- * finished, or leaves that to be done later again, as one of these would have done. */
+/* When an XDP program has come to the peer of the veth 'ifname' ('peer_xdp'), or gone: turns the offloads of packets for
+ * it off, or on again, as one of these would have done. */
 int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_offload_undo **undo);
 
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.

@@ -124,7 +124,7 @@ static int set_features(int fd, const char *ifname, const struct oxdp_features *
         struct ethtool_set_features_block blocks[MAX_BLOCKS];
     } set = { .head = { .cmd = ETHTOOL_SFEATURES } };
 
-    /* The kernel wants exactly the blocks that it knows: ask how many. */
+    /* The kernel takes only requests with exactly the blocks that it knows: ask how many. */
     struct ethtool_gfeatures ask = { .cmd = ETHTOOL_GFEATURES };
     static const struct oxdp_features none;
     int err = memcmp(features, &none, sizeof none) ? ethtool(fd, ifname, &ask) : 0;

@@ -33,7 +33,7 @@ int oxdp_ethtool_feature_get(int fd, const char *ifname, const char *feature, bo
 /* Whether feature 'feature' could be turned on.  0, or negative errno: -ENOENT if there is no such feature. */
 int oxdp_ethtool_feature_available(int fd, const char *ifname, const char *feature, bool *ret_available);
 
-/* Takes back what oxdp_ethtool_features_switch() changed with the same 'on'.  0, or negative errno. */
+/* Undoes what oxdp_ethtool_features_switch() changed with the same 'on'.  0, or negative errno. */
 int oxdp_ethtool_features_restore(int fd, const char *ifname, const struct oxdp_features *changed, bool on);
 
 #endif /* core/kernel/ethtool.h */

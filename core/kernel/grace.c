@@ -50,7 +50,7 @@ void oxdp_grace(void *aux)
 
 void oxdp_grace_rcu(void *aux)
 {
-    /* Refused where CPUs run without a timer tick.  No program runs as long as that. */
+    /* The kernel refuses where CPUs run without a timer tick.  No program runs as long as that. */
     if (syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0)) {
         usleep(200000);
     }
@@ -121,8 +121,8 @@ static long tracking_distance(void)
     return from >= 0 && to >= 0 ? to - from : 0;
 }
 
-/* Interrupts each CPU that is online and not idle, but leaves those on which that interrupts a program, or may, to
- * '*ret_unsure'.  0, or negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
+/* Interrupts each CPU that is online and not idle.  Stores those that may have run a program then in '*ret_unsure'.  0, or
+ * negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
 static int interrupt_cpus(struct cpus *ret_unsure)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -183,7 +183,7 @@ static int visit_cpus(const struct cpus *cpus)
         return -errno;
     }
 
-    /* Not to queue behind threads that compute; without the privilege it just takes longer. */
+    /* Real-time priority, so as not to wait for other threads.  Without the privilege it only takes longer. */
     raised = policy == SCHED_OTHER && !sched_setscheduler(0, SCHED_FIFO, &urgent);
 
     memset(&one, 0, sizeof one);

@@ -80,7 +80,7 @@ void oxdp_internal_device(const char *name, char ret_device[IF_NAMESIZE])
     }
 }
 
-/* The alias comes first: a process that dies in between leaves what the next one knows. */
+/* The alias comes first: if this process dies in between, the next one recognizes the device. */
 static int make_pair(const char *name, const char *device, char **ret_error)
 {
     char alias[sizeof ALIAS + IF_NAMESIZE];
@@ -143,7 +143,7 @@ int oxdp_internal_create(const char *name, char **ret_error)
     return 0;
 }
 
-/* A tap without a reader was left by a daemon whose internal ports were taps; a daemon of that kind would reuse it. */
+/* A tap without a reader is left from a daemon whose internal ports were taps, and which would reuse it. */
 static void remove_idle_tap(const char *name)
 {
     struct ifreq ifr = { .ifr_flags = IFF_TAP | IFF_NO_PI };
@@ -174,7 +174,7 @@ void oxdp_internal_delete(const char *name)
     }
 }
 
-/* The name of the interface whose other end 'device' is, or NULL. */
+/* The name of the interface whose peer is 'device', or NULL. */
 static const char *name_behind(const struct oxdp_link *link)
 {
     return !strcmp(link->kind, "veth") && !strncmp(link->alias, ALIAS, strlen(ALIAS))

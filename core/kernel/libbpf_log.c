@@ -12,7 +12,7 @@ static int remember_warning(enum libbpf_print_level level, const char *format, v
 
 static __thread bool listening;
 static __thread char last_warning[512];
-static libbpf_print_fn_t others;        /* What this process has libbpf call for threads that do not listen. */
+static libbpf_print_fn_t others;        /* The callback of this process for threads that do not listen. */
 
 void oxdp_libbpf_listen(void)
 {

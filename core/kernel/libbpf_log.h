@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libbpf says about a call: it gives the reason of a failure only to a callback of the whole process. */
+/* libbpf's message about a failed call: libbpf passes it only to a callback of the whole process. */
 #ifndef OXDP_LIBBPF_LOG_H
 #define OXDP_LIBBPF_LOG_H 1
 

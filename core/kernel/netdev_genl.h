@@ -15,8 +15,7 @@ struct nlmsghdr;
  * or another negative errno. */
 int oxdp_netdev_features(int ifindex, uint64_t *ret_features);
 
-/* The family's number and, unless NULL, that of the multicast group that hears of changes.  -ENOENT if this kernel has
- * none. */
+/* The family's number and, unless NULL, that of the multicast group for changes.  -ENOENT if this kernel has none. */
 int oxdp_netdev_family(uint16_t *ret_family, uint32_t *ret_group);
 
 /* The ifindex in a message of that group, 0 if there is none. */

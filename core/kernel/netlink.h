@@ -18,8 +18,8 @@ struct oxdp_link {
     uint32_t max_mtu;           /* The largest that the device allows, 0: it sets no bound. */
     int master;                 /* Ifindex of the bridge, bond ... that has the device, 0 if there is none. */
     uint8_t address[6];         /* Ethernet address, zeros if it has none. */
-    char qdisc[16];             /* IFLA_QDISC: kind of the root queueing discipline. */
-    uint32_t promiscuity;       /* How many want it to receive what is addressed to others. */
+    char qdisc[16];             /* IFLA_QDISC: kind of the root qdisc. */
+    uint32_t promiscuity;       /* How many users set it promiscuous. */
     uint32_t max_rx_queues, max_tx_queues;      /* Allocated: at least as many as are in use. */
     bool vnet_hdr;              /* IFLA_TUN_VNET_HDR: a struct virtio_net_hdr stands before the packets that a tap's reader
                                  * receives and sends. */
@@ -30,8 +30,9 @@ struct oxdp_link {
 /* Asks about device 'ifname' in the caller's network namespace.  0, -ENODEV, or another negative errno. */
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link);
 
-/* Asks about device 'ifindex' in the network namespace that this one numbers 'nsid', -1: this one; '*ret_counts', if not
- * NULL, is what it received.  0, -ENODEV, -EPERM if that namespace is not ours to ask, or another negative errno. */
+/* Asks about device 'ifindex' in the network namespace that has the number 'nsid' here, -1: this one.  Stores what it
+ * received in '*ret_counts' unless that is NULL.  0, -ENODEV, -EPERM without privilege in that namespace, or another
+ * negative errno. */
 struct oxdp_link_counts {
     uint64_t rx_packets, rx_bytes;
 };
@@ -40,8 +41,8 @@ int oxdp_link_get_in(int nsid, int ifindex, struct oxdp_link *ret_link, struct o
 /* Calls 'each' for every device of the caller's network namespace, until that returns false.  0, or negative errno. */
 int oxdp_link_each(bool (*each)(const struct oxdp_link *, void *aux), void *aux);
 
-/* Makes device 'ifname' receive what is addressed to others, or not.  Other flags are not touched, whoever changes them
- * meanwhile.  0 or a negative errno; '*ret_changed' says whether it was otherwise before. */
+/* Sets device 'ifname' promiscuous, or not; other flags stay.  0 or a negative errno; '*ret_changed' says whether that
+ * changed it. */
 int oxdp_link_set_promiscuous(const char *ifname, bool on, bool *ret_changed);
 
 /* The number that the caller's network namespace has for the one open as 'ns_fd' (RTM_GETNSID); -ENOENT if

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offloads that stand between XDP and the packet: turned off while a device is a port, and on again
- * afterwards. */
+/* Offloads with which XDP does not see packets as they are on a wire: turned off while a device is a port, and on
+ * again afterwards. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -19,23 +19,23 @@ struct oxdp_offload_undo {
     int ifindex;
     int peer_ifindex;                   /* 0: no veth, or nothing was changed there. */
     struct oxdp_features own, peer;     /* Turned off. */
-    struct oxdp_features finished;      /* The same, on the device, for a program at the other end. */
+    struct oxdp_features finished;      /* Turned off on the device for an XDP program on the peer. */
     struct oxdp_features own_on, peer_on;       /* Turned on. */
 };
 
-/* What leaves a packet unfinished until a device that never comes: XDP sees memory, not promises.
- * Segmentation falls with the checksums (net/core/dev.c, netdev_fix_features and harmonize_features). */
+/* Offloads of the sender: the packet reaches XDP before a device does what was left to it.
+ * Segmentation goes off with the checksums (net/core/dev.c, netdev_fix_features and harmonize_features). */
 static const char *const unfinished[] = {
     "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
     "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
 };
 
-/* What a device takes out of a frame, or puts together from several, before XDP sees it. */
+/* Offloads of the receiver: the device changes or joins frames before XDP sees them. */
 static const char *const changing[] = {
     "rx-vlan-hw-parse", "rx-vlan-stag-hw-parse", "rx-lro", "rx-gro-hw", NULL,
 };
 
-/* What lets a veth take frames that its other end is sent by redirecting (core/kernel/redirect.c), or redirects itself. */
+/* With this a veth takes frames that are redirected to its peer (core/kernel/redirect.c), or that the peer redirects. */
 static const char *const polling[] = { "rx-gro", NULL };
 
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo);
@@ -104,7 +104,7 @@ int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_off
     return err ? err : follow_peer(&link, peer_xdp, *undo);
 }
 
-/* Finishes what is sent to a program on the other end, or leaves that to the other end again. */
+/* Turns the offloads of packets for an XDP program on the peer off, or on again. */
 static int follow_peer(const struct oxdp_link *link, bool peer_xdp, struct oxdp_offload_undo *undo)
 {
     return peer_xdp ? own_switch(link, unfinished, false, &undo->finished) : own_restore(link, &undo->finished);
@@ -167,7 +167,7 @@ static int switch_more(int fd, const char *ifname, const char *const names[], bo
     return err;
 }
 
-/* A device without the ethtool interface has nothing to switch. */
+/* A device without the ethtool interface has no features to switch. */
 static int own_switch(const struct oxdp_link *link, const char *const names[], bool on, struct oxdp_features *changed)
 {
     int fd = own_socket();
@@ -192,7 +192,7 @@ static int own_restore(const struct oxdp_link *link, struct oxdp_features *chang
     return err;
 }
 
-/* Turns 'names' off at the other end, and on what lets it take redirected frames. */
+/* Turns 'names' off on the peer, and GRO on, with which redirected frames are taken. */
 static int peer_switch(const struct oxdp_link *link, const char *const names[], struct oxdp_offload_undo *undo)
 {
     char name[IF_NAMESIZE];
@@ -214,7 +214,7 @@ static int peer_switch(const struct oxdp_link *link, const char *const names[], 
     return err;
 }
 
-/* Turns on again what was turned off there; it goes on taking redirected frames. */
+/* Turns on again what was turned off on the peer.  GRO stays on: redirected frames are still taken. */
 static int peer_restore(const struct oxdp_link *link, struct oxdp_offload_undo *undo)
 {
     char name[IF_NAMESIZE];

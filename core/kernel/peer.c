@@ -2,7 +2,7 @@
 /* Finds the peer of a veth, in whatever network namespace.
  *
  * The kernel names the peer's namespace by a number only, but entering a namespace takes a file descriptor.  So the
- * namespaces in sight (mounted ones, those of processes) are opened and compared by that number.
+ * namespaces that can be found (mounted ones, those of processes) are opened and compared by that number.
  */
 #include "core/kernel/peer.h"
 

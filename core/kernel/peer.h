@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of a veth. */
+/* The peer of a veth. */
 #ifndef OXDP_PEER_H
 #define OXDP_PEER_H 1
 

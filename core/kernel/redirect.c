@@ -17,7 +17,7 @@
 #include "core/kernel/peer.h"
 
 /* A veth receives redirected frames only if its peer polls, which it does with an XDP program or with GRO
- * (drivers/net/veth.c, veth_xdp_xmit; since Linux 5.13).  Else they vanish. */
+ * (drivers/net/veth.c, veth_xdp_xmit; since Linux 5.13).  Else the kernel drops them. */
 static const char *const polling[] = { "rx-gro", NULL };
 
 static int prepare_veth(const struct oxdp_link *link);

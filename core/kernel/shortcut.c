@@ -29,19 +29,19 @@ const char *oxdp_shortcut_get(const char *ifname, struct oxdp_shortcut *ret_shor
         return "not a veth into another network namespace";
     }
     if (oxdp_link_get_in(link.peer_nsid, link.peer_ifindex, &peer, NULL)) {
-        return "the other end cannot be asked";
+        return "the kernel does not describe its peer";
     }
     if (!(link.flags & IFF_UP) || !(peer.flags & IFF_UP)) {
-        return "an end is down";
+        return "it or its peer is down";
     }
     if (strcmp(link.qdisc, "noqueue")) {
-        return "it has a queueing discipline";
+        return "it has a qdisc";
     }
     if (link.promiscuity > 1) {         /* 1: it is a port. */
-        return "somebody captures packets";
+        return "it is promiscuous: packets are captured";
     }
     if (!makes_segments(ifname)) {
-        return "its segmentation offload is off, or an XDP program is at the other end";
+        return "its segmentation offload is off, or its peer has an XDP program";
     }
     if (oxdp_clsact_has_egress(link.ifindex)) {
         return "it has filters at egress";
@@ -65,8 +65,8 @@ bool oxdp_shortcut_counts(const char *ifname, uint64_t *ret_packets, uint64_t *r
     return true;
 }
 
-/* Linux 6.7 and 6.1.120 made the other end count what is put there, in a change that also brought this type ("bpf: Fix dev's
- * rx stats for bpf_redirect_peer traffic"). */
+/* Since Linux 6.7 and 6.1.120 the peer counts what is redirected into it.  The same change brought this type ("bpf: Fix
+ * dev's rx stats for bpf_redirect_peer traffic"). */
 bool oxdp_shortcut_supported(void)
 {
     static int is = -1;
@@ -100,9 +100,8 @@ static bool kernel_has_name(const char *name)
     return has;
 }
 
-/* A native XDP program at the other end would be passed by.  It takes this feature from a veth (drivers/net/veth.c,
- * veth_fix_features), in whatever namespace it is, and the kernel tells of the change; which it would not if somebody had
- * switched it off before. */
+/* Peer redirect would bypass a native XDP program on the peer.  Such a program turns this feature off on the veth
+ * (drivers/net/veth.c, veth_fix_features), and the kernel reports the change, unless the feature was off before. */
 static bool makes_segments(const char *ifname)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

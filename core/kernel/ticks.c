@@ -70,7 +70,7 @@ unsigned int oxdp_ticks_per_second(const struct oxdp_ticks *t)
 }
 
 /* Jiffies start five minutes before 2^32 at boot (INITIAL_JIFFIES, include/linux/jiffies.h), when CLOCK_MONOTONIC
- * starts at 0; so each rate that kernels are built with foretells what they are now.  Around five minutes of
+ * starts at 0: for each rate that kernels are built with, their present value can be computed.  Around five minutes of
  * uptime all foretell the same, and the usual 250 is as good as any: ages are short then. */
 unsigned int oxdp_ticks_guess_hz(const struct dp_ticks_sample *sample)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When was that?  From the ticks in struct dp_stats to CLOCK_MONOTONIC.  Not thread-safe. */
+/* Converts the ticks in struct dp_stats to CLOCK_MONOTONIC.  Not thread-safe. */
 #ifndef OXDP_TICKS_H
 #define OXDP_TICKS_H 1
 
@@ -13,7 +13,7 @@ struct oxdp_ticks;
 int oxdp_ticks_open(struct oxdp_ticks **);
 void oxdp_ticks_close(struct oxdp_ticks *);     /* NULL is allowed. */
 
-/* Looks at both clocks: once before a series of conversions, such as a dump.  0, or negative errno. */
+/* Reads both clocks.  Call it once before a series of conversions, such as a dump.  0, or negative errno. */
 int oxdp_ticks_update(struct oxdp_ticks *);
 
 /* Milliseconds of CLOCK_MONOTONIC for 'ticks', to within a tick; 0 for 0. */

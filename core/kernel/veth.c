@@ -83,7 +83,7 @@ static void disable_ipv6(const char *name)
     fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
         if (write(fd, "1", 1) != 1) {
-            /* What the kernel then says reaches a program that ignores it. */
+            /* Packets that the kernel sends then reach a program that ignores them. */
         }
         close(fd);
     }

@@ -15,7 +15,7 @@ int oxdp_veth_delete(const char *name);
 /* Sets the MTU and the alias ("ip link" shows it) of one end.  0, or negative errno. */
 int oxdp_veth_set(const char *name, uint32_t mtu, const char *alias);
 
-/* Sets one end up, without addresses: the kernel says nothing of its own through it.  0, or negative errno. */
+/* Sets one end up, without addresses: the kernel sends nothing of its own through it.  0, or negative errno. */
 int oxdp_veth_up(const char *name);
 
 #endif /* core/kernel/veth.h */

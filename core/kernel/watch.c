@@ -73,11 +73,11 @@ void oxdp_watch_run(struct oxdp_watch *watch, void (*changed)(const struct oxdp_
     }
 }
 
-/* A socket that hears what is said to 'groups', 'everywhere': in all namespaces that this one has numbers for; or a
+/* A socket that receives messages to 'groups'; with 'everywhere' from all namespaces that have a number in this one.  Or a
  * negative errno. */
 static int listen_to(int protocol, const uint32_t groups[], size_t n, bool everywhere)
 {
-    const struct sockaddr_nl any = { .nl_family = AF_NETLINK };     /* Who has no address hears nothing. */
+    const struct sockaddr_nl any = { .nl_family = AF_NETLINK };     /* Without an address a socket receives nothing. */
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
     int one = 1, err;
 
@@ -117,7 +117,7 @@ static void take(const struct oxdp_watch *watch, int fd, void (*changed)(const s
     }
 }
 
-/* Receives one message, and the number of the namespace it tells of, if it is not this one. */
+/* Receives one message, and the number of the namespace that it is about, if it is not this one. */
 static ssize_t receive(int fd, union oxdp_nl_reply *message, int *ret_nsid)
 {
     union {
@@ -138,7 +138,7 @@ static ssize_t receive(int fd, union oxdp_nl_reply *message, int *ret_nsid)
     return n;
 }
 
-/* False if 'message' is of no concern. */
+/* False if 'message' does not matter. */
 static bool read_change(const struct oxdp_watch *watch, bool is_link, const struct nlmsghdr *message, int nsid,
                         struct oxdp_watch_change *ret_change)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hearing when devices change in a way that concerns those who send to them: whether they take redirected frames
- * (core/kernel/redirect.h) or shortcuts (core/kernel/shortcut.h).
+/* Reports changes of devices that decide whether they take redirected frames (core/kernel/redirect.h) or peer redirect
+ * (core/kernel/shortcut.h).
  *
- * The kernel tells of the former since Linux 6.3 (netdev generic netlink); before, and for the rest, of changes of links,
- * also those of a veth's other end in the namespace where that lives, and of queueing disciplines and filters. */
+ * The kernel sends messages about the former since Linux 6.3 (netdev generic netlink).  Before, and for the rest, this uses
+ * messages about links, also of a veth's peer in its own namespace, and about qdiscs and filters. */
 #ifndef OXDP_WATCH_H
 #define OXDP_WATCH_H 1
 
@@ -24,7 +24,7 @@ struct oxdp_watch_change {
     int peer_ifindex, peer_nsid;        /* As in struct oxdp_link. */
 };
 
-/* Takes all that there is to hear. */
+/* Receives all messages that wait. */
 void oxdp_watch_run(struct oxdp_watch *, void (*changed)(const struct oxdp_watch_change *, void *aux), void *aux);
 
 #endif /* core/kernel/watch.h */

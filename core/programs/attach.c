@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaching programs to devices, and taking them off. */
+/* Attaching programs to devices, and detaching them. */
 #include "core/programs/progs.h"
 
 #include <bpf/bpf.h>
@@ -121,7 +121,7 @@ void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
         oxdp_link_detach(progs, "link", at->link_fd, ifindex);
         at->link_fd = -1;
         oxdp_special_end_attach(progs);
-        oxdp_grace(NULL);               /* Frames that the program has are still to find their socket. */
+        oxdp_grace(NULL);               /* Running programs may still redirect to the port's sockets. */
         oxdp_attachment_give_sockets_back(progs, &at->port);
         at->port.local_stack = 0;
         at->port.continues = 0;
@@ -149,7 +149,7 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
     }
     progs->taken_over = true;
     oxdp_special_end_attach(progs);
-    oxdp_pins_forget_old(progs->pins);          /* With that the programs before at tcx end. */
+    oxdp_pins_forget_old(progs->pins);          /* That detaches the previous instance's programs at tcx. */
     for (uint32_t i = 0; progs->before && i < progs->max_ports; i++) {
         oxdp_before_end(progs, &progs->attachments[i]);
     }
@@ -218,8 +218,7 @@ bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_o
     return id;
 }
 
-/* The kernel keeps its reason to itself when a link is created (the text goes only to netlink): ask the
- * device. */
+/* The kernel gives its reason only to netlink, not to who creates a link: find it from the device's facts. */
 static int attach_error(int ifindex, bool native, int err, char **ret_error)
 {
     char name[IF_NAMESIZE] = "";
@@ -250,7 +249,7 @@ static int attach_error(int ifindex, bool native, int err, char **ret_error)
         return dev.mtu > OXDP_MAX_MTU
             ? oxdp_fail(err, ret_error, "the MTU of %s (%u) is too large for XDP: set it to %u or less "
                         "(\"ip link set dev %s mtu %u\")", name, dev.mtu, OXDP_MAX_MTU, name, OXDP_MAX_MTU)
-            : oxdp_fail(err, ret_error, "the MTU of the other end of %s is too large for XDP: set it to %u or "
+            : oxdp_fail(err, ret_error, "the MTU of %s's peer is too large for XDP: set it to %u or "
                         "less, there (\"ip link set dev NAME mtu %u\")", name, OXDP_MAX_MTU, OXDP_MAX_MTU);
     case EINVAL:
         return oxdp_fail(err, ret_error, "driver '%s' of %s refuses %s XDP with the device's present settings "

@@ -103,7 +103,7 @@ void oxdp_attachment_give_sockets_back(struct oxdp_progs *progs, struct bpf_port
     port->n_queues = 0;
 }
 
-/* The port itself is written last: from then on the program uses the rest. */
+/* The port is written last, because programs then use the rest. */
 static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const int sock_fds[])
 {
     struct bpf_port *port = &at->port;

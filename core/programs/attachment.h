@@ -17,12 +17,12 @@ struct oxdp_attachment {
     int tcx_fd;                 /* tcx, or -1. */
     int pass_fd;                /* The XDP program, if it only lets packets pass to tcx; -1: it is that of the port. */
     bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
-    bool old_program;           /* The XDP link, inherited, still runs the program of the process before. */
-    bool old_tcx;               /* What the process before left at tcx still handles the packets. */
-    bool clsact;                /* A filter there does what a tcx link would. */
+    bool old_program;           /* The XDP link, inherited, still runs the previous instance's program. */
+    bool old_tcx;               /* The previous instance's program at tcx still handles the packets. */
+    bool clsact;                /* A clsact filter takes the place of a tcx link. */
     int error;                  /* Why it has no program any more (oxdp_progs_error()). */
     bool overflow;              /* The port is in 'ports_overflow', not in 'ports'. */
-    uint32_t before_slot;       /* In the counters of the process before, which still counts there; 0: none. */
+    uint32_t before_slot;       /* Slot in the previous instance's counters, where its program still counts; 0: none. */
     uint64_t before[DP_N_COUNTERS];     /* What it counted that is nowhere else. */
     struct bpf_port port;
 };
@@ -36,11 +36,11 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
                         const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error);
 void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
-/* Tells the programs of a change to 'at->port'.  0 or a negative errno. */
+/* Writes a changed 'at->port' into the programs' tables.  0 or a negative errno. */
 int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 
-/* Reserves sockets for the 'n_queues' queues of 'port' and puts 'sock_fds' there.  0 or a negative errno; what was taken
- * goes back with oxdp_attachment_give_sockets_back(), also after an error. */
+/* Reserves sockets for the 'n_queues' queues of 'port' and puts 'sock_fds' there.  0 or a negative errno.  Release
+ * them with oxdp_attachment_give_sockets_back(), also after an error. */
 int oxdp_attachment_take_sockets(struct oxdp_progs *progs, struct bpf_port *port, const int sock_fds[],
                                  uint32_t n_queues);
 void oxdp_attachment_give_sockets_back(struct oxdp_progs *progs, struct bpf_port *port);

@@ -30,7 +30,7 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
         return wrong_version("records", capability.record_version, DP_RECORD_VERSION, ret_error);
     }
     if (capability.table_layout != BPF_TABLE_LAYOUT) {
-        return oxdp_fail(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version: build it again");
+        return oxdp_fail(-EPROTO, ret_error, "its tables have another layout than those of this version: build it again");
     }
     *ret = capability;
     return 0;

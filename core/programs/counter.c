@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs counted. */
+/* The programs' counters. */
 #include "core/programs/counter.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ const char *oxdp_counter_name(enum dp_counter counter)
     return counter < DP_N_COUNTERS ? names[counter] : NULL;
 }
 
-/* Adds what slot 'slot' has counted on all processors to 'sum'. */
+/* Adds what slot 'slot' has counted on all CPUs to 'sum'. */
 void oxdp_counters_sum(const struct oxdp_progs *progs, uint32_t slot, uint64_t sum[DP_N_COUNTERS])
 {
     oxdp_counters_add(oxdp_memory_counters(&progs->memory, slot), progs->n_cpu_ids, sum);

@@ -13,7 +13,7 @@
 #include "core/programs/skeleton.h"
 #include "dp/table.h"
 
-#define MIN_SPARE 16            /* Groups without users that there should be. */
+#define MIN_SPARE 16            /* Groups without users to keep ready. */
 
 struct group {
     int fd;                     /* Its map: port ports[i] is entry i. */
@@ -28,8 +28,8 @@ struct oxdp_groups {
     pthread_t thread;
     bool running;
     bool stop;
-    bool any_output;                    /* Programs could ever send anywhere. */
-    bool failed;                        /* The kernel makes no more maps for us. */
+    bool any_output;                    /* Programs have been able to send to some port. */
+    bool failed;                        /* The kernel refused to make another map. */
     struct group groups[BPF_MAX_GROUPS];
     uint32_t n_groups;                  /* Those before have maps. */
     uint32_t n_used;
@@ -181,7 +181,7 @@ int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifind
     return ret;
 }
 
-/* Makes maps ahead of need. */
+/* Makes maps in advance. */
 static void *work(void *progs_)
 {
     struct oxdp_progs *progs = progs_;
@@ -217,7 +217,7 @@ static void *work(void *progs_)
     return NULL;
 }
 
-/* As many without users as with, and some.  None where all ports are at tcx. */
+/* As many groups without users as with, and MIN_SPARE.  None if all ports are at tcx. */
 static bool more_wanted(const struct oxdp_groups *g)
 {
     uint32_t spare = g->n_used > MIN_SPARE ? g->n_used : MIN_SPARE;
@@ -259,7 +259,7 @@ static int become(const struct oxdp_groups *g, struct group *group, const uint32
     return ret;
 }
 
-/* Tells programs how member 'i' of 'group' is reached now.  0 or a negative errno. */
+/* Writes the device of member 'i' of 'group' into its map.  0 or a negative errno. */
 static int write_member(const struct oxdp_groups *g, const struct group *group, uint32_t i)
 {
     uint32_t ifindex = g->ifindexes[group->ports[i]];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: sets of ports that XDP sends a frame to at once (DP_FATE_GROUP), shared by the flows that output to the same.
+/* Groups: sets of ports to which XDP sends a frame at once (DP_FATE_GROUP).  Flows with the same ports share a group.
  *
  * Programs find the devices of group G in a map of its own, groups[G] (bpf/maps.h), which holds those that frames can be
- * redirected to now: a port that cannot be sent to is skipped.  The kernel makes whoever puts a map into another wait for
- * an RCU grace period: a thread does that ahead of need, and keeps some maps without users.  So the first flow that
- * outputs to a set costs a few system calls, the next none.
+ * redirected to now: a port that cannot be sent to is skipped.  Putting a map into another waits for an RCU grace
+ * period: a thread does that in advance, and keeps some maps without users.  So the first flow that outputs to a set
+ * costs a few system calls, the next none.
  *
  * Any thread. */
 #ifndef OXDP_GROUP_H
@@ -19,7 +19,7 @@ struct oxdp_progs;
  * oxdp_groups_changes() changes, because all that are ready have users; or another negative errno. */
 int oxdp_groups_get(struct oxdp_progs *progs, const uint32_t ports[], uint32_t n, uint32_t *ret_group);
 
-/* Takes a user from a group.  No program may hold a flow of that user's any more. */
+/* Takes a user from a group.  No program may still hold that user's flow. */
 void oxdp_groups_put(struct oxdp_progs *progs, uint32_t group);
 
 /* Whether a group that has users sends to 'port_no'. */

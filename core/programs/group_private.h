@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What core/programs/group.c is told by the rest of this room. */
+/* core/programs/group.c for the rest of this room. */
 #ifndef OXDP_GROUP_PRIVATE_H
 #define OXDP_GROUP_PRIVATE_H 1
 

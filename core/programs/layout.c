@@ -12,7 +12,7 @@
 
 #define MAX_DEPTH 16            /* Types in types. */
 
-/* Two types that ought to be the same, and the way to them from a table. */
+/* Two types to compare, and the path to them from a table. */
 struct pair {
     const struct btf *ours, *theirs;
     char path[256];
@@ -32,7 +32,7 @@ int oxdp_layout_check(const struct btf *ours, const struct btf *theirs, char **r
                          "version's bpf/capability.h and debug information (clang -g)");
     }
     if (!same(&pair, our_id, their_id, 0)) {
-        return oxdp_fail(-EPROTO, ret_error, "its tables are laid out otherwise than those of this version, first at %s: "
+        return oxdp_fail(-EPROTO, ret_error, "its tables have another layout than those of this version, first at %s: "
                          "build it again", pair.path[0] ? pair.path : "their number");
     }
     return 0;

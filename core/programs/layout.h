@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a program has the shared tables laid out as this library has. */
+/* Whether a program and this library have the same layout of the shared tables. */
 #ifndef OXDP_LAYOUT_H
 #define OXDP_LAYOUT_H 1
 
@@ -9,11 +9,11 @@ struct btf;
 
 /* Compares the types of all tables (struct bpf_layouts of bpf/capability.h) in 'theirs', the BTF of an object, with those in
  * 'ours', member by member: names, offsets, sizes, kinds.  0; -ENOENT if 'theirs' (which may be NULL) has no such types; or
- * -EPROTO if one differs.  Then the rest of a sentence, which names the first that does, is in '*ret_error'. */
+ * -EPROTO if one differs.  Then '*ret_error' has the end of a sentence, which names the first difference. */
 int oxdp_layout_check(const struct btf *ours, const struct btf *theirs, char **ret_error);
 
-/* A number that is another one if the struct 'name' in 'btf' has other members, offsets or sizes; 'hash' is that of what
- * comes before, 0 for nothing.  The same for a text. */
+/* A hash of the members, offsets and sizes of the struct 'name' in 'btf'; and of a text.  'hash' is the result for what
+ * comes before, or 0. */
 uint64_t oxdp_layout_hash(const struct btf *btf, const char *name, uint64_t hash);
 uint64_t oxdp_layout_hash_text(const char *text, uint64_t hash);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links that hold programs on devices: made, exchanged, taken over from the process before.
+/* The links that hold programs on devices: made, updated, taken over from the previous instance.
  *
- * Links are pinned and outlive the process, each with its program and that with its maps.  A new process inherits the
- * XDP links of its devices, which go on running the old flows until oxdp_progs_take_over(); tcx links of the process
- * before stand before the new ones until then, and handle every packet. */
+ * Links are pinned and outlive the process, each with its program, and that with its maps.  A new process inherits the
+ * XDP links of its devices, which go on running the old flows until oxdp_progs_take_over().  Until then tcx links of the
+ * previous instance come before the new ones, and handle every packet. */
 #include "core/programs/link.h"
 
 #include <bpf/bpf.h>
@@ -42,7 +42,7 @@ void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int if
     }
 }
 
-/* Takes over the link that a process before left on the device; -ENOENT if there is none that can be used. */
+/* Takes over the link that a previous instance left on the device; -ENOENT if there is none that can be used. */
 static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     char name[32];
@@ -98,7 +98,7 @@ static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment 
         : oxdp_program_fd(progs, oxdp_program_of(progs, at->port.port_no));
 }
 
-/* Whether 'link_fd' is what is attached to 'ifindex', in the mode asked for.  A device that was moved to another
+/* Whether 'link_fd' is attached to 'ifindex', in the mode asked for.  A device that was moved to another
  * namespace may have left a link of the same name. */
 static bool is_attached(int link_fd, int ifindex, bool native)
 {

@@ -10,8 +10,8 @@ struct oxdp_progs;
  * or a negative errno. */
 int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
-/* Gives the XDP link of 'at' the program that it is to have, from one frame to the next; a link that refuses that is
- * replaced.  0 or a negative errno. */
+/* Gives the XDP link of 'at' its port's program, from one frame to the next.  Replaces a link that refuses the update.  0
+ * or a negative errno. */
 int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
 /* Detaches what is pinned as 'hook'-ifindex and open as 'fd'.  Nothing if that is negative. */

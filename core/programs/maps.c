@@ -90,7 +90,7 @@ static bool is_shared(const struct bpf_map *map)
     return !strstr(bpf_map__name(map), ".rodata");
 }
 
-/* The number of entries may differ: that of the one that exists counts. */
+/* The number of entries may differ: the existing map's counts. */
 static bool same_shape(const struct bpf_map *a, const struct bpf_map *b)
 {
     return bpf_map__type(a) == bpf_map__type(b) && bpf_map__key_size(a) == bpf_map__key_size(b)
@@ -118,7 +118,7 @@ static int make_tables(struct oxdp_progs *progs, uint32_t n_flows)
         progs->memory.constants.omit.parts = DP_PART_TABLES;
         return err;
     }
-    oxdp_grace(NULL);           /* What it needs is loaded now, not when the first flow is deleted. */
+    oxdp_grace(NULL);           /* Loads its programs now, not when the first flow is deleted. */
     tables = oxdp_memory_tables(&progs->memory);
     return oxdp_table_create(&config, &tables, &callbacks, &progs->table);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects that programs come from: the one in this library, or a file of the user's (options:xdp-obj).
+/* The objects of programs: the one in this library, or a user's file (options:xdp-obj).
  *
- * A file is read once: what is in memory is loaded, specialised and compared, whatever becomes of the file. */
+ * A file is read once.  The copy in memory is loaded, specialised and compared: later changes of the file do nothing. */
 #include "core/programs/object.h"
 
 #include <bpf/libbpf.h>
@@ -115,7 +115,7 @@ static int check_elf(const void *image, size_t size, char **ret_error)
     return 0;
 }
 
-/* Without these a program could not do what struct bpf_port tells it. */
+/* Without these a program could not serve a port as struct bpf_port describes it. */
 static int check_maps(const struct bpf_object *object, char **ret_error)
 {
     static const char *const names[] = { "ports_overflow", "sockets", "outputs" };

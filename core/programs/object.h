@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects that programs come from: core/programs/object.c. */
+/* The objects of programs: core/programs/object.c. */
 #ifndef OXDP_OBJECT_H
 #define OXDP_OBJECT_H 1
 

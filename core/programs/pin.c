@@ -24,7 +24,7 @@
 #define BPFFS "/sys/fs/bpf"
 #define ROOT BPFFS "/ovs-xdp"
 #define OLD "old"
-#define LOCK_TRIES 20           /* Others lock a folder for an instant, to see whether it is in use. */
+#define LOCK_TRIES 20           /* Other processes lock a folder for an instant, to see whether it is in use. */
 #define LOCK_PAUSE_MS 10
 
 struct oxdp_pins {
@@ -214,7 +214,7 @@ static int make_folders(struct oxdp_pins *pins, const char *name)
     return err ? err : make_folder(pins->path);
 }
 
-/* The folder may go, as unused, before it is locked: then it is made again. */
+/* Another process may remove the folder as unused before it is locked: then it is made again. */
 static int lock_folder(struct oxdp_pins *pins)
 {
     const struct timespec pause = { .tv_nsec = LOCK_PAUSE_MS * 1000000 };
@@ -313,7 +313,7 @@ static void move_entry(const char *path, void *old)
     }
 }
 
-/* A link holds its program, and that its maps: they need no pins of their own any more, but for those to be adopted.  If the process before
+/* A link holds its program, and that its maps: they need no pins of their own any more, but for those to be adopted.  If the previous instance
  * had not come far, the folder "old" has more from before that.  Of two links at one device, which there can be at tcx,
  * the older is the one that handles packets. */
 static void move_to_old(struct oxdp_pins *pins)
@@ -326,8 +326,8 @@ static void move_to_old(struct oxdp_pins *pins)
     rmdir(old);                 /* If it is empty. */
 }
 
-/* A link that another process pinned has no other owner any more: detached, it leaves its device at once.  So does its
- * filter, if another program has not taken its place. */
+/* A link that a dead process pinned has no other owner: detaching it takes effect at once.  So does removing its filter,
+ * unless another program has taken that place. */
 static void remove_pin(const char *path, void *aux)
 {
     if (is_link(path)) {
@@ -372,8 +372,7 @@ static void look_into_namespace(const char *path, void *aux)
     rmdir(path);
 }
 
-/* Removes folders that no process has and whose devices are all gone, as they are after a container was
- * killed. */
+/* Removes folders that no process uses and whose devices are all gone, as after a container was killed. */
 static void remove_dead(void)
 {
     for_each_entry(ROOT, look_into_namespace, NULL);
@@ -414,7 +413,7 @@ static bool is_dead(const char *path)
     return !alive;
 }
 
-/* bpffs keeps names with dots for itself. */
+/* bpffs reserves names with dots. */
 static void join(char path[PATH_MAX], const char *folder, const char *name)
 {
     size_t len = snprintf(path, PATH_MAX, "%s/", folder);

@@ -3,17 +3,17 @@
  *
  *     /sys/fs/bpf/ovs-xdp/<inode of the network namespace>/<datapath>/
  *
- * root-only, so that known flows keep flowing when the process ends, however it ends.  The process that has
- * the folder holds a lock (flock) on it.  The links that a process before left there, the programs of its filters and
- * the maps that may be adopted move to the folder "old" in it, and the programs work on until the new one has taken
- * them over, or has said that it needs no more of them.  Folders of namespaces that are gone are removed by whoever
- * comes.  The layout's version is in the pinned map of struct dp_head. */
+ * root-only, so that known flows keep flowing when the process ends, however it ends.  The process that uses
+ * the folder holds a lock (flock) on it.  It moves the links of a previous instance, the programs of its filters and
+ * the maps that may be adopted to the folder "old" in it.  The programs go on until the new process has taken them over,
+ * or has called oxdp_pins_forget_old().  A process that starts removes folders of namespaces that are gone.  The layout's
+ * version is in the pinned map of struct dp_head. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
 
 #include <stdbool.h>
 
-/* How the names of pinned maps begin that the process after this one may adopt. */
+/* The names of pinned maps that the next instance may adopt begin with this. */
 #define OXDP_PINS_STATE "state-"
 
 struct oxdp_pins;
@@ -23,7 +23,7 @@ struct oxdp_pins;
  * folder. */
 int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_error);
 
-/* Removes the folder and what is in it, which lives on as long as its file descriptors.  NULL is allowed. */
+/* Removes the folder and the pins in it; objects live on as long as their file descriptors.  NULL is allowed. */
 void oxdp_pins_close(struct oxdp_pins *pins);
 
 /* The folder; NULL for NULL. */
@@ -34,18 +34,18 @@ const char *oxdp_pins_folder(const struct oxdp_pins *pins);
 int oxdp_pins_add(struct oxdp_pins *pins, const char *name, int fd);
 void oxdp_pins_remove(struct oxdp_pins *pins, const char *name);
 
-/* The link that the process before pinned as 'name' is this one's from now on, under the same name.  Returns
- * its file descriptor, or -ENOENT or another negative errno. */
+/* Takes the link that the previous instance pinned as 'name', under the same name.  Returns its file descriptor, -ENOENT
+ * or another negative errno. */
 int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name);
 
-/* Opens the map that the process before pinned as 'name', which begins with OXDP_PINS_STATE, until oxdp_pins_forget_old().
+/* Opens the map that the previous instance pinned as 'name', which begins with OXDP_PINS_STATE, until oxdp_pins_forget_old().
  * Returns its file descriptor, or a negative errno. */
 int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name);
 
-/* Whether the process before pinned 'name' and nobody inherited it; of a filter's program, only if the filter is there. */
+/* Whether the previous instance pinned 'name' and it was not inherited; of a filter's program, only if the filter exists. */
 bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name);
 
-/* Removes what the process before left and nobody inherited; links and filters are detached at once.  NULL is
+/* Removes what the previous instance left and was not inherited; links and filters are detached at once.  NULL is
  * allowed. */
 void oxdp_pins_forget_old(struct oxdp_pins *pins);
 

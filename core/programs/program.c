@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The programs of a datapath: the one of this library, first, and those of users (options:xdp-obj), each for the ports
- * that name its file.  What is in the list is under special.mutex; it changes in the control thread alone. */
+ * that name its file.  special.mutex guards the list's elements; only the control thread changes the list. */
 #include "core/programs/program.h"
 
 #include <bpf/bpf.h>
@@ -121,8 +121,8 @@ void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program)
     }
 }
 
-/* The program of 'file', loaded if it was not, with one user more.  Files are the same if their content is, too: a port
- * that comes after a file was built again gets the new one. */
+/* The program of 'file', loaded if it was not, with one user more.  A file is the same if its content is, too: a port that
+ * is added after the file was built again gets the new program. */
 static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program **ret_program, char **ret_error)
 {
     struct oxdp_program new = { .fd = -1, .special_fd = -1, .new_fd = -1, .n_users = 1 };

@@ -27,13 +27,13 @@ struct oxdp_program {
 int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error);
 void oxdp_programs_free(struct oxdp_progs *progs);
 
-/* The program of port 'port_no'.  Called with special.mutex, as what is done with it, and oxdp_program_put(). */
+/* The program of port 'port_no'.  Hold special.mutex as long as it is used, and for oxdp_program_put(). */
 struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* Takes a user from 'program', which goes with the last.  NULL is allowed. */
+/* Takes a user from 'program'; without users it is freed.  NULL is allowed. */
 void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program);
 
-/* The descriptor of 'program' as it runs now: specialised, if that is the time.  Called with special.mutex. */
+/* The descriptor of 'program' as it runs now, complete or specialised.  Called with special.mutex. */
 int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program);
 
 #endif /* core/programs/program.h */

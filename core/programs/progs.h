@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The BPF programs of one datapath: load, tell them the ports, attach.
+/* The kernel side of one datapath: load its BPF programs and maps, write the ports into these, attach.
  *
  * Programs and maps live as long as the struct; if they have a name, then they are pinned (core/programs/pin.h) and live
  * on, attached, when the process is killed.
@@ -11,9 +11,9 @@
  *     oxdp_progs_require() (these threads one at a time),
  *     oxdp_tcx_capability(), oxdp_tcx_can_output() of core/programs/tcx.h, and core/programs/group.h.
  *
- * They may hear of a change of an output, or of a port's program, late.  So control changes it first, then puts the flows
- * that it concerns again, under a lock that whoever installs a flow holds from asking to inserting: a flow that was decided
- * by the old answer is among those, and one that is decided after that hears the new one. */
+ * They may see a change of an output, or of a port's program, late.  So control changes it first, then reinstalls the
+ * affected flows, under the lock that a thread that installs a flow holds from asking to inserting.  A flow that was
+ * installed by the old answer is then reinstalled; one that is installed later sees the new answer. */
 #ifndef OXDP_PROG_H
 #define OXDP_PROG_H 1
 
@@ -41,7 +41,7 @@ bool oxdp_mode_from_string(const char *s, enum oxdp_mode *ret_mode);
 struct oxdp_progs_config {
     uint32_t max_ports;         /* Ports; those that programs can send to have numbers below this. */
     uint32_t max_sockets;
-    uint32_t n_flows;           /* Flows in the tables; 0: none, every frame goes up. */
+    uint32_t n_flows;           /* Flows in the tables; 0: no tables, the engine gets every frame. */
     const char *name;           /* Of the datapath, to pin under; NULL: nothing is pinned. */
 };
 
@@ -50,50 +50,50 @@ struct oxdp_progs_config {
 int oxdp_progs_load(const struct oxdp_progs_config *, struct oxdp_progs **ret_progs, char **ret_error);
 void oxdp_progs_unload(struct oxdp_progs *progs);   /* Detaches everything.  NULL is allowed. */
 
-/* The folder in which programs and links are pinned, so that they go on when this process ends; NULL if they are not.  Why
- * they are not although they have a name; else NULL.  Both as long as 'progs'. */
+/* The folder in which programs and links are pinned, so that they go on when this process ends; NULL if they are not.  The
+ * reason why they are not, although they have a name; else NULL.  Both are valid as long as 'progs'. */
 const char *oxdp_progs_pinned(const struct oxdp_progs *progs);
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 
 /* Attaches the XDP program to 'ifindex', whose frames then belong to datapath port 'port_no'.
- * 'local_stack': frames may come with checksums left to offload, which programs then hand up. 'native'
+ * 'local_stack': frames may be CHECKSUM_PARTIAL; programs then hand these to the engine. 'native'
  * selects driver mode (XDP_FLAGS_DRV_MODE), else generic (XDP_FLAGS_SKB_MODE). 'sock_fds[q]' is the AF_XDP
- * socket of queue q, 'n_queues' of them: frames arriving on a queue go up through it.  Entries are set
+ * socket of queue q, 'n_queues' of them: it gets the queue's frames for the engine.  Entries are set
  * before the program is attached. Returns 0, or a negative errno with a sentence in '*ret_error'
- * (malloc'd): -EBUSY when the device has somebody else's XDP program, -EOPNOTSUPP no native XDP, -ERANGE
+ * (malloc'd): -EBUSY when the device has a foreign XDP program, -EOPNOTSUPP no native XDP, -ERANGE
  * or -EINVAL for an MTU too large, -ENODEV. */
 int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, uint32_t port_no,
                       const int sock_fds[], uint32_t n_queues, char **ret_error);
 
-/* Attaches the XDP program also to 'ifindex', which has tcx (oxdp_tcx_attach()): it leaves to that what is for it, until
+/* Attaches the XDP program also to 'ifindex', which has tcx (oxdp_tcx_attach()).  XDP leaves packets to tcx until
  * oxdp_tcx_leave().  Arguments and results as those of oxdp_progs_attach(); on failure nothing has changed. */
 int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
                              uint32_t n_queues, char **ret_error);
 
-/* Takes XDP from 'ifindex', which also has tcx (oxdp_tcx_attach_behind()) and keeps that.  No frame goes to its sockets
- * any more when this returns. */
+/* Detaches XDP from 'ifindex', which also has tcx (oxdp_tcx_attach_behind()) and keeps that.  When this returns, no frame
+ * goes to its sockets any more. */
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex);
 
-/* Who has the XDP hook of device 'ifindex', for people: "XDP program 'name' (id 7, native mode)", with '*ret_ours': a
- * program of this library.  Without CAP_SYS_ADMIN names are not known, then '*ret_ours' is false.  False: nobody has it, or it
- * cannot be asked. */
+/* The XDP program on device 'ifindex', as text: "XDP program 'name' (id 7, native mode)".  '*ret_ours': it is a program of
+ * this library.  Without CAP_SYS_ADMIN names are not known, then '*ret_ours' is false.  False: there is none, or the
+ * kernel does not answer. */
 bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_ours);
 
-/* Devices that still run the program of a process before, over its tables, keep it when they are attached,
- * until this: then they run the program of 'progs', each from one frame to the next, and what else the process
- * before left is removed.  From then on programs are exchanged when they are attached.  Returns how many
+/* Devices that still run a program of the previous instance, over its tables, keep it when they are attached,
+ * until this.  It gives them the program of 'progs', each from one frame to the next, and removes what else the
+ * previous instance left.  Later attaching replaces programs at once.  Returns how many
  * devices were taken over; the others have oxdp_progs_error(). */
 uint32_t oxdp_progs_take_over(struct oxdp_progs *progs);
 
 /* Why 'ifindex', attached, was left without a program by oxdp_progs_take_over(): a negative errno, -ENODEV if the device is
- * gone; or 0.  To be detached and attached again. */
+ * gone; or 0.  Then detach it and attach it again. */
 int oxdp_progs_error(const struct oxdp_progs *progs, int ifindex);
 
 /* Detaches from 'ifindex' (no error if the device is gone) and forgets its port and sockets. */
 void oxdp_progs_detach(struct oxdp_progs *progs, int ifindex);
 
-/* Has port 'port_no' run the program in 'file', or the library's for NULL: at once, from one frame to the next, if a
- * device is attached as this port, else from when one is.  0; or a negative errno with a sentence in '*ret_error'
+/* Makes port 'port_no' run the program in 'file', or the library's for NULL: at once, from one frame to the next, if a
+ * device is attached as this port, else when one is attached.  0; or a negative errno with a sentence in '*ret_error'
  * (malloc'd), and nothing has changed. */
 int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file, char **ret_error);
 
@@ -103,12 +103,12 @@ struct dp_capability oxdp_progs_capability(struct oxdp_progs *progs, uint32_t po
 /* The flow tables that the programs read, NULL if the configuration has no flows. */
 struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
 
-/* The program that runs is one without what no flow needs, once flows have come to rest.  All programs stay right
- * whatever flows there are; but a flow that needs more than what runs would be handed up.  So this comes before
- * oxdp_table_insert() and, if necessary, puts a complete program everywhere.  One thread at a time. */
+/* Call this before oxdp_table_insert().  Specialised programs run once flows have not changed for a while.  They are correct
+ * for all flows, but hand packets of a flow that needs more to the engine.  For such a flow this puts complete programs on
+ * all devices.  One thread at a time. */
 void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow);
 
-/* To be called about once a second: may have a program specialised, in a thread of its own. */
+/* Call this about once a second: it may have a program specialised, in a thread of its own. */
 void oxdp_progs_tick(struct oxdp_progs *progs);
 
 /* Specialises now, and waits.  0; -EAGAIN if flows need more meanwhile; or why the program does not load. */
@@ -123,18 +123,17 @@ struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* Whether the kernel has taken that back, because the device was unregistered since or moved to another network
- * namespace, from which it may come back with its old number. */
+/* Whether the kernel has removed that entry, because the device was unregistered or moved to another network namespace.  It
+ * may come back with its old number. */
 bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* Says that whoever sends to port 'port_no' sends to nobody, because its device is gone or has no carrier, until
- * oxdp_progs_set_output() says something else: a group may have it.  Returns as that.  Whether it was said, any thread may ask. */
+/* Marks port 'port_no' as absent, because its device is gone or has no carrier: groups may have it, and send nothing to it.
+ * oxdp_progs_set_output() ends that.  Returns as that.  Any thread may ask whether a port is absent. */
 int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no);
 bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* What became of the frames (packets and bytes, since attaching, also by a process before that had the device) that arrived
- * on 'ifindex', by enum dp_counter; 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or
- * another negative errno. */
+/* The counters of frames that arrived on 'ifindex', by enum dp_counter, since it was attached, also by a previous instance;
+ * 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or another negative errno. */
 int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
                             uint64_t ret_counters[DP_N_COUNTERS]);
 
@@ -145,11 +144,11 @@ void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters
  * recirculation. */
 uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS]);
 
-/* Frames that 'counters' are about: the sum of their fates. */
+/* Frames that 'counters' are about: the sum over all reasons. */
 uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS]);
 
-/* XDP program number 'index' (0: the library's), for people: its name in the kernel and its id there.  0, -ENOENT
- * behind the last, or another negative errno. */
+/* XDP program number 'index' (0: the library's): its name and id in the kernel, and its sizes.  0, -ENOENT after the last,
+ * or another negative errno. */
 struct oxdp_prog_info {
     char name[16];
     uint32_t id;
@@ -161,7 +160,7 @@ struct oxdp_prog_info {
 int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info);
 
 /* For a device that is attached with 'local_stack': frames longer than 'max_len' bytes, which is OXDP_MAX_MTU's at first,
- * have segments to be made of them (DP_COUNTER_SEGMENTS).  0, or negative errno. */
+ * have GSO (DP_COUNTER_SEGMENTS).  0, or negative errno. */
 int oxdp_progs_set_max_frame(struct oxdp_progs *progs, int ifindex, uint32_t max_len);
 
 /* The counter in words, and the name of its constant ("UP_MISS"); NULL if there is no such counter. */

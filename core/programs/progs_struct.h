@@ -26,7 +26,7 @@ struct oxdp_progs {
     struct oxdp_special special;
     struct oxdp_pins *pins;             /* NULL: not pinned. */
     char *unpinned;                     /* Why. */
-    bool taken_over;                    /* No device runs a program of a process before. */
+    bool taken_over;                    /* No device runs a program of the previous instance. */
     uint32_t n_cpu_ids;                 /* Numbers of CPUs are below this; not all need exist. */
     struct oxdp_memory memory;
     struct oxdp_table *table;           /* NULL: no flow tables. */

@@ -20,8 +20,8 @@
 #include "core/programs/progs.h"
 #include "core/programs/progs_struct.h"
 
-#define QUIET_TICKS 1           /* Since flows needed something new, before a program is made for them. */
-#define SHRINK_TICKS 30         /* Between looks at whether flows need less by now. */
+#define QUIET_TICKS 1           /* Without a flow that needs something new, before a program is specialised. */
+#define SHRINK_TICKS 30         /* Between checks whether flows need less now. */
 
 static void *work(void *progs);
 static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs);
@@ -67,7 +67,7 @@ void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow)
     struct oxdp_needs needs = oxdp_needs_of_flow(flow);
     struct oxdp_special *s = &progs->special;
 
-    /* Flow after flow needs the same, which has been seen to. */
+    /* Most flows need the same as those before, which programs have. */
     if (s->told_looks == __atomic_load_n(&s->looks, __ATOMIC_ACQUIRE) && !(needs.parts & ~s->told.parts)
         && !(needs.words & ~s->told.words) && !(needs.ops & ~s->told.ops)) {
         return;
@@ -207,7 +207,7 @@ static int specialise(struct oxdp_progs *progs)
     s->looking = false;
     if (!any || err) {
         discard_all(progs);
-        return err;             /* The programs that run go on. */
+        return err;             /* The present programs stay. */
     }
     if (!oxdp_needs_met(&s->meanwhile, &omit)) {
         discard_all(progs);
@@ -219,8 +219,8 @@ static int specialise(struct oxdp_progs *progs)
     return 0;
 }
 
-/* Loads each program that does not omit just 'omit', as its 'new_fd'.  Returns the error of the library's; one of a
- * user's that does not load goes on complete.  Called with the mutex, which is free while a program loads. */
+/* Loads each program that does not omit exactly 'omit', as its 'new_fd'.  Returns the error of the library's.  A user's that
+ * does not load stays complete.  Called with the mutex, which is free while a program loads. */
 static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
 {
     struct oxdp_special *s = &progs->special;
@@ -263,7 +263,7 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
     return ret;
 }
 
-/* Puts what load_all() loaded into service. */
+/* Puts the programs of load_all() on their devices. */
 static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit)
 {
     struct oxdp_special *s = &progs->special;
@@ -297,8 +297,8 @@ static void discard_all(struct oxdp_progs *progs)
     }
 }
 
-/* Replaces the program of every link, each atomically.  One that cannot be updated, because its device is gone, keeps
- * what it has, which is right as well.  Called with the mutex. */
+/* Replaces the program of every link, each atomically.  A link that cannot be updated, because its device is gone, keeps
+ * its program, which is correct as well.  Called with the mutex. */
 static void activate(struct oxdp_progs *progs, bool omitting)
 {
     struct oxdp_special *s = &progs->special;

@@ -27,7 +27,7 @@ struct oxdp_special {
     struct oxdp_needs meanwhile;        /* ... and this is what flows that came since then need. */
     uint32_t looks;                     /* Times that it began to; read without the mutex. */
     struct oxdp_needs wanted;           /* By flows for which there is no specialised program. */
-    struct oxdp_needs told;             /* By flows since look 'told_looks': saying so again changes nothing. */
+    struct oxdp_needs told;             /* By flows since look 'told_looks': calls that add nothing return early. */
     uint32_t told_looks;                /* Both are the caller's of oxdp_progs_require(). */
     uint32_t quiet;                     /* Ticks since that changed. */
     uint64_t asked, answered;           /* Times that the thread was asked to specialise. */
@@ -39,7 +39,7 @@ struct oxdp_special {
 int oxdp_special_start(struct oxdp_progs *progs);
 void oxdp_special_stop(struct oxdp_progs *progs);
 
-/* Brackets the making and exchanging of links, whose program between them is oxdp_program_fd() of their ports'. */
+/* Call these before and after a link is made or updated.  Between them its program is oxdp_program_fd() of its port's. */
 void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack);
 void oxdp_special_end_attach(struct oxdp_progs *progs);
 

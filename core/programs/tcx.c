@@ -49,14 +49,14 @@ struct oxdp_tcx {
     struct tcx_bpf *skel;
     struct dp_capability capability;
     struct bpf_skb_output *outputs;     /* 'max_ports': as in the map.  Other threads read 'ifindex' alone. */
-    struct oxdp_ticks *ticks;           /* NULL: no shortcuts. */
+    struct oxdp_ticks *ticks;           /* NULL: no peer redirect. */
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
     bool has_pair;
     int upcall_link_fd;                 /* -1: none. */
     uint32_t prog_id;                   /* Of the program that ports have. */
 };
 
-/* What a device would leave to be done later, which the kernel then does before. */
+/* Offloads that are turned off, so that the kernel segments and checksums in software. */
 static const char *const unfinished[] = {
     "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
     "tx-scatter-gather", "tx-scatter-gather-fraglist", "tx-generic-segmentation", "tx-tcp-segmentation",
@@ -113,7 +113,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
         return err;
     }
     if (oxdp_ticks_open(&tcx->ticks)) {
-        tcx->ticks = NULL;              /* Then nothing is ever permitted. */
+        tcx->ticks = NULL;              /* Then peer redirect is never permitted. */
     }
     __atomic_store_n(&progs->tcx, tcx, __ATOMIC_RELEASE);       /* Complete: other threads may ask for it now. */
     return 0;
@@ -260,7 +260,7 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **r
     return 0;
 }
 
-/* A filter that a process before left handles every packet until oxdp_tcx_take_over(), as its link would. */
+/* A previous instance's filter handles every packet until oxdp_tcx_take_over(), as its link would. */
 static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error)
 {
     char name[32];
@@ -294,7 +294,7 @@ int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at)
     return at->clsact ? put_filter(progs, at, NULL) : 0;
 }
 
-/* Somebody else's program there does as well. */
+/* A foreign program there serves the same purpose. */
 static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     int err;
@@ -324,7 +324,7 @@ bool oxdp_tcx_is_native(void)
     return bpf_prog_query(if_nametoindex("lo"), ATTACH_TCX_INGRESS, 0, NULL, NULL, &n) != -EINVAL;
 }
 
-/* Ids are always known, names to few: a process without CAP_SYS_ADMIN could not tell its own program by its name. */
+/* Compares ids: without CAP_SYS_ADMIN a process cannot read the names of programs. */
 static bool is_ours(const struct oxdp_progs *progs, uint32_t prog_id)
 {
     return progs ? prog_id == progs->tcx->prog_id : oxdp_clsact_is_ours(prog_id);
@@ -341,7 +341,7 @@ uint32_t oxdp_tcx_others_first(const struct oxdp_progs *progs, int ifindex)
     while (first < n && !is_ours(progs, ids[first])) {
         first++;
     }
-    /* That of the process before stands before ours until it is taken over. */
+    /* The previous instance's is before ours until it is taken over. */
     return at && at->old_tcx && first ? first - 1 : first;
 }
 
@@ -372,7 +372,7 @@ bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
     if (at->clsact) {
         return at->old_tcx || oxdp_clsact_runs(ifindex, bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx));
     }
-    /* A link of tcx says its device where one of XDP does; libbpf's header may not know tcx yet. */
+    /* The info of a tcx link has its device where that of an XDP link has it; libbpf's header may lack tcx. */
     return !bpf_obj_get_info_by_fd(at->tcx_fd, &info, &len) && (int) info.xdp.ifindex == ifindex;
 }
 
@@ -435,7 +435,7 @@ void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
     if (at->port.continues) {
         at->port.continues = 0;
         oxdp_attachment_write(progs, at);
-        oxdp_grace(NULL);               /* Frames that XDP has left to tcx are still to meet it. */
+        oxdp_grace(NULL);               /* XDP may have left frames to tcx that have not reached it yet. */
     }
     oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
     at->tcx_fd = -1;
@@ -450,7 +450,7 @@ void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
     at->old_tcx = false;
 }
 
-/* A pair of these names that a dead process left is ours. */
+/* A dead process may have left a pair with these names. */
 static bool is_our_pair(const char *near, const char *far)
 {
     struct oxdp_link link;

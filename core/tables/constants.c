@@ -89,7 +89,7 @@ static void put_immediate(const struct oxdp_constants *c, struct bpf_insn *insn)
     }
 }
 
-/* Exchanges the load of a 64-bit constant. */
+/* Replaces the load of a 64-bit constant. */
 static void put_long(const struct oxdp_constants *c, struct bpf_insn insns[2])
 {
     uint32_t table = (uint32_t) insns[0].imm - BPF_MARK_TABLE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The constants of bpf/constant.h, put into an object before it is loaded. */
+/* Writes the constants of bpf/constant.h into an object before it is loaded. */
 #ifndef OXDP_CONSTANT_H
 #define OXDP_CONSTANT_H 1
 

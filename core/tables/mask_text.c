@@ -23,7 +23,7 @@ enum kind {
 enum style {
     NUMBER,                     /* Host byte order. */
     BYTES,                      /* As in the packet. */
-    ADDRESS,                    /* So, and usually a prefix. */
+    ADDRESS,                    /* As in the packet, usually a prefix. */
 };
 
 struct field {

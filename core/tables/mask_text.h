@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Masks of the flow tables, for people. */
+/* Masks of the flow tables as text. */
 #ifndef OXDP_MASK_TEXT_H
 #define OXDP_MASK_TEXT_H 1
 

@@ -29,7 +29,7 @@ struct oxdp_needs oxdp_needs_of_flow(const struct oxdp_flow *flow)
     return needs;
 }
 
-/* An entry is read as a program would read it: if it is taken for another flow meanwhile, some mixture comes out. */
+/* Reads an entry as a program would: if it becomes another flow meanwhile, the result mixes both. */
 struct oxdp_needs oxdp_needs_of_table(const struct oxdp_table *table)
 {
     const struct dp_tables *mem = &table->mem;
@@ -77,7 +77,7 @@ bool oxdp_needs_met(const struct oxdp_needs *needs, const struct dp_omit *omit)
     return !(needs->parts & omit->parts || needs->words & omit->words || needs->ops & omit->ops);
 }
 
-/* Protocols whose packets may match.  A flow that does not look at tags may match tagged packets. */
+/* Protocols whose packets may match.  A flow that does not match tags may match tagged packets. */
 static uint32_t parts_of_key(const union dp_key *key, const union dp_key *mask)
 {
     const dp_be16 present = dp_htons(DP_VLAN_PRESENT);

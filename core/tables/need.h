@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What flows need of a program, in the terms of dp/omit.h; what it does not need, it may omit. */
+/* What flows need of a program, in the terms of dp/omit.h.  A specialised program omits the rest. */
 #ifndef OXDP_NEED_H
 #define OXDP_NEED_H 1
 
@@ -20,7 +20,7 @@ struct oxdp_needs {             /* As struct dp_omit, with the opposite meaning.
 /* Of one flow. */
 struct oxdp_needs oxdp_needs_of_flow(const struct oxdp_flow *flow);
 
-/* Of all flows in the table, which may change meanwhile: then it is roughly right.  No lock is needed. */
+/* Of all flows in the table.  If these change meanwhile, the result is approximate.  Needs no lock. */
 struct oxdp_needs oxdp_needs_of_table(const struct oxdp_table *table);
 
 /* Adds what operations and recirculation imply, after all flows were added. */

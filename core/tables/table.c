@@ -206,7 +206,7 @@ static int insert_ops(struct oxdp_table *t, const struct oxdp_flow *spec, uint32
     return 0;
 }
 
-/* Gives back what insert_ops() took for 'n' operations: nothing if 'n' is 0. */
+/* Frees what insert_ops() allocated for 'n' operations: nothing if 'n' is 0. */
 static void free_ops(struct oxdp_table *t, uint32_t first, uint32_t n)
 {
     const struct dp_op *ops = &t->mem.ops[first];

@@ -86,7 +86,7 @@ enum oxdp_table_full {
 };
 const char *oxdp_table_full_to_string(enum oxdp_table_full);
 
-/* Publishes a flow.  Waits only when hash buckets run short and some can be had by waiting.  0, with its
+/* Publishes a flow.  Waits only if hash buckets run short and reclaiming can free some.  0, with its
  * index in '*ret_flow'; or -ENOSPC with the reason in '*ret_full', nothing changed: the engine runs the
  * flow.  A flow equal to one that is there is a second one: that is how a flow is changed, the old one
  * unlinked afterwards. */
@@ -96,16 +96,16 @@ int oxdp_table_insert(struct oxdp_table *, const struct oxdp_flow *, uint32_t *r
 /* Hides a flow from lookups that begin from now on.  Its index stays taken until it is reclaimed. */
 void oxdp_table_unlink(struct oxdp_table *, uint32_t flow);
 
-/* Bring closer what oxdp_table_unlink() and what follows it read: first the one for several flows, then, when it has
- * arrived, the other. */
+/* Prefetch what oxdp_table_unlink() and its caller read: first the one for several flows, then the other, which needs what
+ * the first fetched. */
 void oxdp_table_prefetch(const struct oxdp_table *, uint32_t flow);
 void oxdp_table_prefetch_bucket(const struct oxdp_table *, uint32_t flow);
 
 /* Waits once for everything that was unlinked, then reports and frees it.  Returns how many flows. */
 uint32_t oxdp_table_reclaim(struct oxdp_table *);
 
-/* The same in two steps, so that the caller can let go of its lock while it waits (core/kernel/grace.h)
- * between them; what is unlinked meanwhile waits for the next time.  One thread at a time.  The first
+/* The same in two steps, so that the caller can release its lock while it waits (core/kernel/grace.h)
+ * between them; what is unlinked meanwhile waits for the next reclaiming.  One thread at a time.  The first
  * returns false if there is nothing to do; then the second must not follow. */
 bool oxdp_table_reclaim_begin(struct oxdp_table *);
 uint32_t oxdp_table_reclaim_end(struct oxdp_table *);
@@ -121,7 +121,7 @@ void oxdp_table_stats(const struct oxdp_table *, uint32_t flow, struct dp_stats 
  * statistics. */
 void oxdp_table_rank_masks(struct oxdp_table *);
 
-/* How many frames were as predicted (dp/predict.h), in all. */
+/* Hits in the last-flow cache (dp/predict.h), in all. */
 uint64_t oxdp_table_predicted(const struct oxdp_table *);
 
 /* One of the masks that lookups walk: the 'position'th, of oxdp_table_usage()'s 'masks'. */

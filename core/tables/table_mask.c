@@ -89,14 +89,14 @@ void oxdp_table_mask_put(struct oxdp_table *t, uint32_t index)
     if (--t->mem.masks[index].n_flows) {
         return;
     }
-    /* Readers in the middle of the walk meet the last mask here or, still, at the end: they miss none. */
+    /* Readers that search now find the last mask here or, still, at the end: they miss none. */
     while (order[i] != index) {
         i++;
     }
     __atomic_store_n(&order[i], order[oxdp_table_n_masks(head) - 1], __ATOMIC_RELEASE);
     __atomic_store_n(&head->masks_now, head->masks_now - 1, __ATOMIC_RELEASE);
 
-    /* It stays 'used', so that its entry is not taken; without flows nobody finds it any more. */
+    /* It stays 'used', so that its entry is not taken.  Without flows no lookup finds it. */
     t->limbo_masks[t->n_limbo_masks++] = index;
     update_union(t);
 }
@@ -126,7 +126,7 @@ static bool put_in_bucket(struct dp_bucket *bucket, uint64_t slot)
     return false;
 }
 
-/* Puts into its alternative what has no room in its home.  Readers look there after they see 'n_elsewhere'. */
+/* Puts a flow whose home bucket is full into its alternative bucket.  Readers look there if 'n_elsewhere' is not 0. */
 static bool put_elsewhere(struct dp_bucket *home, struct dp_bucket *other, uint64_t slot)
 {
     __atomic_store_n(&home->n_elsewhere, home->n_elsewhere + 1, __ATOMIC_RELEASE);

@@ -28,7 +28,7 @@ struct oxdp_table {
     uint32_t n_limbo_regions, allocated_limbo_regions;
     uint8_t limbo_masks[DP_MAX_MASKS];
     uint32_t n_limbo_masks;
-    struct { uint32_t flows, regions, masks; } waiting;      /* Of these, what reclaiming has begun with. */
+    struct { uint32_t flows, regions, masks; } waiting;      /* How many of them reclaiming has begun with. */
 
     struct oxdp_table_mask {
         bool used;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often masks match: their order, by which readers walk, and what people see of them. */
+/* How often masks match: the order in which readers search them, and what xdp/dump-masks shows. */
 #include <string.h>
 
 #include "core/tables/table_private.h"
@@ -25,7 +25,7 @@ void oxdp_table_rank_masks(struct oxdp_table *t)
 
     /* Insertion sort: nearly sorted already, and stable.  The half that is written now was last read before the ranking
      * before this one: callers leave a second between two rankings, and no reader takes that long.  One that did could miss a
-     * mask, and hand its frame up. */
+     * mask, and hand its frame to the engine. */
     uint32_t half = oxdp_table_order(head) == head->order ? DP_MAX_MASKS : 0;
     uint8_t *sorted = &head->order[half];
     uint32_t n = oxdp_table_n_masks(head);

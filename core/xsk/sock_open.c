@@ -32,8 +32,8 @@
 #endif
 
 /* The kernel frees the queue of a closed socket in the background (net/xdp/xsk_buff_pool.c, xp_put_pool), on a
- * busy machine not soon.  Where none was closed of late, by us or by a process before us, a busy queue belongs
- * to somebody else. */
+ * busy machine not soon.  If none was closed recently, by this process or a previous instance, another program has a
+ * busy queue. */
 #define BUSY_WAIT_MS 500
 #define BUSY_WAIT_OWN_MS 5000
 #define OF_LATE_MS 15000
@@ -210,7 +210,7 @@ static struct oxdp_sock *share_source(const struct oxdp_sock *sock)
     return NULL;
 }
 
-/* A socket that will share somebody's UMEM, or one that has registered its own. */
+/* A socket that will share another's UMEM, or one that has registered its own. */
 static int make_socket(struct oxdp_umem *umem, bool share)
 {
     int fd;

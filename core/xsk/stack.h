@@ -10,8 +10,8 @@
 /* Returns a descriptor to be closed with close(), or a negative errno. */
 int oxdp_stack_open(void);
 
-/* Sends the 'n' 'frames' out of device 'ifindex', past its queueing discipline and unseen by tcpdump, as AF_XDP does.
- * When it returns, all are with the device, in this order, or dropped.  Returns how many of them it came to and stores
+/* Sends the 'n' 'frames' out of device 'ifindex', past its qdisc and unseen by tcpdump, as AF_XDP does.
+ * When it returns, all are with the device, in this order, or dropped.  Returns how many of them it tried and stores
  * how many of these the device took in '*ret_sent'.  If the return value is less than 'n', the frame with that index is
  * longer than the device's MTU allows a packet socket to send. */
 uint32_t oxdp_stack_send(int fd, int ifindex, const struct iovec frames[], uint32_t n, uint32_t *ret_sent);

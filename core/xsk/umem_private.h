@@ -55,7 +55,7 @@ int oxdp_umem_register(const struct oxdp_umem *umem);
 /* As oxdp_umem_get(), for socket number 'owner' instead of the caller. */
 uint32_t oxdp_umem_take(struct oxdp_umem *umem, uint16_t owner, uint64_t addrs[], uint32_t n);
 
-/* Puts back every frame that socket number 'owner' still has, which the kernel must have let go of.
+/* Puts back every frame that socket number 'owner' still has; the kernel must have released them.
  * Returns how many. */
 uint32_t oxdp_umem_recover(struct oxdp_umem *umem, uint16_t owner);
 

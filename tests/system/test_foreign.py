@@ -197,7 +197,7 @@ def test_filter_with_our_number(network, extra):
         add(network, "tcx")
     else:
         error = test_refusals.refused(network.switch, "to-extra", "options:xdp-hook=tcx")
-        assert f"to-extra has a tc filter of somebody else at ingress with priority {OUR_PRIORITY}" in error
+        assert f"to-extra has a foreign tc filter at ingress with priority {OUR_PRIORITY}" in error
     assert filters("to-extra", "ingress") == before
     network.switch.vsctl("del-port", "to-extra")
     assert filters("to-extra", "ingress") == before

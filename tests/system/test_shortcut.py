@@ -132,14 +132,14 @@ def test_queueing_disciplines(quick):
 
     switch.vsctl("set", "port", "to-green", "qos=@qos", "--", "--id=@qos", "create", "qos", "type=linux-htb",
                  "other_config:max-rate=1000000000")
-    wait_for_way(switch, "to-green", "device (it has a queueing discipline)")
+    wait_for_way(switch, "to-green", "device (it has a qdisc)")
     assert skipped(quick) <= 0 and queued() >= 50
     switch.vsctl("clear", "port", "to-green", "qos")
     wait_for_way(switch, "to-green", "peer")
     assert skipped(quick) >= 45
 
     lab.run("tc", "qdisc", "add", "dev", "to-green", "root", "tbf", "rate", "1gbit", "burst", "1mb", "latency", "1s")
-    wait_for_way(switch, "to-green", "device (it has a queueing discipline)")
+    wait_for_way(switch, "to-green", "device (it has a qdisc)")
     assert skipped(quick) <= 0 and queued() >= 50
     lab.run("tc", "qdisc", "del", "dev", "to-green", "root")
     wait_for_way(switch, "to-green", "peer")
@@ -298,7 +298,7 @@ def test_other_end_down_and_away(quick):
     with traffic.Stream(quick.red, green, "10.0.0.2") as stream:
         stream.flowing()
         green.run("ip", "link", "set", "eth0", "down")
-        wait_for_way(switch, "to-green", "device (an end is down)")
+        wait_for_way(switch, "to-green", "device (it or its peer is down)")
         green.run("ip", "link", "set", "eth0", "up")
         wait_for_way(switch, "to-green", "peer")
         stream.flowing()
@@ -315,7 +315,7 @@ def test_other_end_down_and_away(quick):
         traffic.introduce(quick.red, green, "10.0.0.2")
         stream.flowing()
     lab.run("ip", "link", "set", "to-green", "down")
-    wait_for_way(switch, "to-green", "device (an end is down)")
+    wait_for_way(switch, "to-green", "device (it or its peer is down)")
     lab.run("ip", "link", "set", "to-green", "up")
     wait_for_way(switch, "to-green", "peer")
     switch.vsctl("del-port", "to-green")
@@ -327,7 +327,7 @@ def test_capture(quick):
     traffic.ping(quick.red, "10.0.0.2")
     with open("/run/seen", "wb") as output:
         with lab.Process("tcpdump", "-n", "-l", "-i", "to-green", "icmp", stdout=output):
-            wait_for_way(quick.switch, "to-green", "device (somebody captures packets)")
+            wait_for_way(quick.switch, "to-green", "device (it is promiscuous: packets are captured)")
 
             def seen():
                 traffic.ping(quick.red, "10.0.0.2")
