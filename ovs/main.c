@@ -16,7 +16,7 @@
 int ovs_vswitchd_main(int argc, char *argv[]);
 
 /* Whether 'argv' asks for the version: "-V" or "--version", before any "--".
- * (Shorter forms of "--version" tell Open vSwitch's only.) */
+ * (Abbreviations of "--version" print Open vSwitch's only.) */
 static bool
 wants_version(int argc, char *argv[])
 {

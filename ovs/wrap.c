@@ -22,8 +22,8 @@
  * line of a healthy start, and no other with a version. */
 VLOG_DEFINE_THIS_MODULE(xdp_vswitchd);
 
-/* Three questions that lib/dpif.c answers by looking whether a datapath is
- * one of its own: for a datapath of type "xdp" the answer is yes, else
+/* Three functions of lib/dpif.c return whether a datapath is one of Open
+ * vSwitch's own.  For a datapath of type "xdp" the answer is yes, else
  * lib/dpif.c gives it. */
 #define ANSWER_FOR_XDP(QUESTION)                                    \
     bool __real_##QUESTION(const struct dpif *);                    \
@@ -40,10 +40,10 @@ ANSWER_FOR_XDP(dpif_supports_explicit_drop_action)
 ANSWER_FOR_XDP(dpif_supports_lb_output_action)
 
 /* lib/netdev-linux.c asks the kernel's datapath in which network namespace a
- * device is.  "No such port" leaves that open, and then it heeds no message of
- * the kernel about the device, not even that it is gone.  "No such datapath"
- * means: in ours, where all devices are of which the kernel's datapath knows
- * nothing, openvswitch.ko loaded or not. */
+ * device is.  After "no such port" it does not know, and ignores the kernel's
+ * messages about the device, also that it is gone.  After "no such datapath"
+ * it assumes its own namespace, where all our devices are, whether
+ * openvswitch.ko is loaded or not. */
 int __real_dpif_netlink_vport_get(const char *, struct dpif_netlink_vport *,
                                   struct ofpbuf **);
 int __wrap_dpif_netlink_vport_get(const char *, struct dpif_netlink_vport *,
@@ -61,9 +61,8 @@ __wrap_dpif_netlink_vport_get(const char *name,
 
 /* Why a port could not be added: vswitchd/bridge.c puts ovs_strerror() of what
  * ofproto_port_add() returned into the Interface's "error" column, and calls
- * it right after that.  There the sentence of our device says more than an
- * errno can. */
-static __thread char *refusal;          /* What it says, else NULL. */
+ * it right after that.  Our device's sentence replaces it there. */
+static __thread char *refusal;          /* The sentence, or NULL. */
 static __thread int refusal_errno;      /* 0: the next call is not for us. */
 
 int __real_ofproto_port_add(struct ofproto *, struct netdev *, ofp_port_t *);
@@ -92,8 +91,8 @@ __wrap_ovs_strerror(int error)
     return ours ? refusal : __real_ovs_strerror(error);
 }
 
-/* `ovs-appctl version` tells both versions, and so does the log before anything
- * else that the daemon does. */
+/* `ovs-appctl version` prints both versions, and so does the first line of the
+ * log. */
 const char *__real_ovs_get_program_version(void);
 const char *__wrap_ovs_get_program_version(void);
 void __real_bridge_init(const char *remote);
@@ -119,9 +118,8 @@ __wrap_bridge_init(const char *remote)
     __real_bridge_init(remote);
 }
 
-/* What is wrong with a port that was added: vswitchd/bridge.c knows no such
- * thing, and clears the "error" column of ports that it has.  Of our devices it
- * says what status:xdp-error does. */
+/* The error of a port that exists: vswitchd/bridge.c has none, and clears the
+ * "error" column.  For our devices the column shows status:xdp-error. */
 void __real_ovsrec_interface_set_error(const struct ovsrec_interface *,
                                        const char *);
 void __wrap_ovsrec_interface_set_error(const struct ovsrec_interface *,

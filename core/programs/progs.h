@@ -117,9 +117,9 @@ int oxdp_progs_specialise(struct oxdp_progs *progs);
 /* What the programs that run omit. */
 struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 
-/* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; 0: no
- * more. Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno.  Whether they can, any
- * thread may ask. */
+/* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; with 0 forbids it.
+ * Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno.  Any thread may ask whether
+ * they can. */
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 

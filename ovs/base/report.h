@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of what the datapath does: JSON documents (openvswitch/json.h).
  *
- * Each room adds what it knows, with these functions; provider/appctl.c hands
- * the documents out, as JSON or as the text that provider/report_text.c makes
- * of them.  docs/reference/xdp-appctl.md names the members. */
+ * Each room adds its part with these functions; provider/appctl.c prints the
+ * documents as JSON, or as text made from them by provider/report_text.c.
+ * docs/reference/xdp-appctl.md names the members. */
 #ifndef DPIF_XDP_REPORT_H
 #define DPIF_XDP_REPORT_H 1
 
@@ -20,8 +20,8 @@ void dpif_xdp_report_bool(struct json *report, const char *key, bool);
 void dpif_xdp_report_text(struct json *report, const char *key,
                           const char *text);
 
-/* The key that the name of an enumeration's constant becomes: it in lower
- * case.  The caller frees it. */
+/* The key for an enumeration's constant: its name in lower case.  The caller
+ * frees it. */
 char *dpif_xdp_report_key(const char *name);
 
 /* Puts a number under dpif_xdp_report_key('name'). */

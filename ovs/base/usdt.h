@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probes for tracers (perf, bpftrace, bcc, SystemTap): static points in the
- * program that cost a test of a number while nobody listens.
+ * program that cost a test of a number while no tracer listens.
  *
  * Those of Open vSwitch have its names and arguments, so that its scripts
  * work (Documentation/topics/usdt-probes.rst there): it fires them only for
@@ -36,8 +36,8 @@ void dpif_xdp_usdt_slow_path__(uint32_t in_port, uint32_t reason,
 void dpif_xdp_usdt_flow_moved__(const ovs_u128 *ufid, int from, int to,
                                 bool on_tcx);
 
-/* dpif_recv:recv_upcall: ofproto is asked about 'packet'.  To be called if
- * somebody listens. */
+/* dpif_recv:recv_upcall: ofproto is asked about 'packet'.  Call this if a
+ * tracer listens. */
 static inline bool
 dpif_xdp_usdt_upcalls(void)
 {
@@ -70,9 +70,9 @@ dpif_xdp_usdt_slow_path(uint32_t in_port, uint32_t reason,
     }
 }
 
-/* ovs_xdp:flow_moved: the flow with 'ufid' is run elsewhere from now on: 'from'
- * and 'to' are reasons (enum dpif_xdp_fastpath_reason), 0 for programs, -1 for
- * a new flow. */
+/* ovs_xdp:flow_moved: another tier runs the flow with 'ufid' now.  'from' and
+ * 'to' are reasons (enum dpif_xdp_fastpath_reason), 0 for programs, -1 for a
+ * new flow. */
 static inline void
 dpif_xdp_usdt_flow_moved(const ovs_u128 *ufid, int from, int to, bool on_tcx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base of a datapath: how it is found, and what it counts. */
+/* The base of a datapath: finding it by name, and its counters. */
 #include <config.h>
 
 #include "ovs/datapath/datapath.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The base of the provider: struct dpif_xdp_dp, and what all rooms need of it.
  *
- * A frame's way, miss included:
+ * The way of a frame, with a miss:
  *
  *   engine/thread.c   threads: wait, receive a burst, account
  *   engine/packet.c   UMEM frame <-> struct dp_packet
@@ -47,8 +47,8 @@ struct dpif_xdp_packets;
 struct dpif_xdp_coverage;
 struct dpif_xdp_thread;
 
-/* What happened to packets, per datapath; names in datapath.c.  Every packet
- * that the engine drops is counted under one of these. */
+/* Drops of the engine, per datapath.  Every packet that the engine drops is
+ * counted under one of these. */
 #define DPIF_XDP_DROPS(X)                                                   \
     X(INVALID_PACKET,   "frame shorter than an Ethernet header")            \
     X(UPCALL_ERROR,     "ofproto refused the upcall")                       \
@@ -199,7 +199,7 @@ struct dpif_xdp {
 };
 
 /* The one string that names the type: Open vSwitch compares some of these
- * pointers (lib/netdev-offload.c), so everybody uses this one. */
+ * pointers (lib/netdev-offload.c), so all code uses this one. */
 extern const char dpif_xdp_type[];
 
 /* The set of datapaths. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ports of a datapath, and finding one.  What a port does with its device
- * is in ovs/ports/. */
+/* The ports of a datapath, and finding one.  ovs/ports/ opens and serves their
+ * devices. */
 #ifndef DPIF_XDP_PORT_TABLE_H
 #define DPIF_XDP_PORT_TABLE_H 1
 

@@ -39,7 +39,7 @@ void dpif_xdp_ctx_init(struct dpif_xdp_ctx *ctx, struct dpif_xdp_dp *dp,
                        struct dpif_xdp_thread *thread);
 
 /* Executes 'actions' on 'batch'.  'key' is the flow of the packets as they
- * came, 'growth' what dpif_xdp_actions_growth() says of 'actions'.  Frees the
+ * came, 'growth' is dpif_xdp_actions_growth() of 'actions'.  Frees the
  * packets if 'should_steal', else leaves them, changed, in 'batch'. */
 void dpif_xdp_execute_actions(struct dpif_xdp_ctx *,
                               struct dp_packet_batch *batch,
@@ -50,16 +50,16 @@ void dpif_xdp_execute_actions(struct dpif_xdp_ctx *,
 /* Sends everything that waits in 'ctx'. */
 void dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx);
 
-/* Prepares the part of 'dp' that is the engine's: upcalls are disabled.  At the
- * end of 'dp' first nobody answers upcalls any more, then threads stop. */
+/* Prepares the engine's part of 'dp': upcalls are disabled.  When 'dp' is
+ * destroyed, first upcalls end, then threads. */
 void dpif_xdp_engine_init(struct dpif_xdp_dp *dp);
 void dpif_xdp_engine_destroy(struct dpif_xdp_dp *dp);
 void dpif_xdp_upcall_init(struct dpif_xdp_dp *dp);
 void dpif_xdp_upcall_stop(struct dpif_xdp_dp *dp);
 void dpif_xdp_upcall_destroy(struct dpif_xdp_dp *dp);
 
-/* No upcall reaches ofproto from here on.  Called by the main thread, whose the
- * lock is while upcalls are disabled. */
+/* Ends upcalls to ofproto.  Called by the main thread, which holds the lock
+ * while upcalls are disabled. */
 void dpif_xdp_upcall_forget(struct dpif_xdp_dp *);
 
 /* Whether ofproto has ever enabled upcalls. */
@@ -91,8 +91,8 @@ int dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
                               struct dpif_xdp_port *port, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* Takes the queues of 'port' from their threads: none is in use when this
- * returns. */
+/* Takes the queues of 'port' from their threads.  When this returns, no thread
+ * uses them. */
 void dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -123,7 +123,7 @@ bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
 void dpif_xdp_sender_init(struct dpif_xdp_sender *);
 void dpif_xdp_sender_destroy(struct dpif_xdp_sender *);
 
-/* What every port at tcx needs to be sent to, and an end of it.  Opening
+/* Open and close what the engine needs to send to ports at tcx.  Opening
  * returns 0, or a positive errno with a sentence. */
 int dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -139,8 +139,8 @@ void dpif_xdp_sender_run(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 void dpif_xdp_sender_wait(const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* Closes the AF_XDP socket of that kind that 'port' may have: it gets the next
- * one in dpif_xdp_sender_run(). */
+/* Closes that AF_XDP socket of 'port' if there is one.  dpif_xdp_sender_run()
+ * opens the next. */
 void dpif_xdp_sender_stop(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 

@@ -197,7 +197,7 @@ execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     size_t n = dp_packet_batch_size(batch);
 
     if (should_steal) {
-        /* Nobody would see the result. */
+        /* Only an action after this one could use the result. */
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_UNUSED, n);
         dp_packet_delete_batch(batch, true);
         return;

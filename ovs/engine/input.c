@@ -122,9 +122,9 @@ drop_runts(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
 }
 
 /* Moves the packets of 'batch' whose flow is in 'matched' to 'flows', without
- * looking at them again, and drops what is no Ethernet frame.  Behind a packet
- * that no program matched none is moved: its flow may have come in between,
- * and packets of one flow must not change places. */
+ * looking at them again, and drops what is no Ethernet frame.  Packets after
+ * one that no program matched are not moved: its flow may have been installed
+ * meanwhile, and packets of a flow must stay in order. */
 static void
 take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
              struct dpif_xdp_flow *matched[], struct flow_batches *flows)
@@ -153,7 +153,7 @@ take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     }
 }
 
-/* What a simple flow looks at. */
+/* The fields that a simple flow matches. */
 struct kind {
     ovs_be16 dl_type;
     ovs_be16 tci;

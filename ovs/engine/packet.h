@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets in the UMEM, as Open vSwitch sees them.
+/* Packets in the UMEM as Open vSwitch's struct dp_packet.
  *
  * One UMEM per datapath; beside it, apart from the frames and preallocated,
  * one struct dp_packet per frame.  A dp_packet of source DPBUF_AFXDP belongs

@@ -5,8 +5,8 @@
  * A thread sleeps in epoll_wait() when its queues are empty.  After a wake-up
  * it polls the queues that had packets, and goes on polling a short while
  * after they ran empty, because under load the next burst is about to come.
- * How long adapts: a sleep that ends at once says "longer", one that lasts
- * says "shorter", so that a quiet switch costs nothing. */
+ * A sleep that ends at once makes this time longer, a long sleep makes it
+ * shorter: a quiet switch costs nothing. */
 #include <config.h>
 
 #include "ovs/engine/thread.h"
@@ -131,7 +131,7 @@ dpif_xdp_thread_main(void *thread_)
             last_work = time_usec();
             rounds = 0;
         } else if (thread->core_id < 0) {
-            /* Perhaps whoever is to send the next packet waits for this CPU. */
+            /* The thread that will send the next packet may wait for this CPU. */
             sched_yield();
         }
 

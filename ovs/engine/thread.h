@@ -22,7 +22,7 @@ struct dpif_xdp_thread {
     /* Held by the thread except while it sleeps or pauses. */
     struct ovs_mutex mutex;             /* dpif_xdp_thread_mutex. */
     pthread_cond_t resumed;
-    atomic_bool pause;                  /* Somebody waits for 'mutex'. */
+    atomic_bool pause;                  /* A thread waits for 'mutex'. */
     unsigned int generation             /* Counts pauses. */
         OVS_GUARDED_BY(dpif_xdp_thread_mutex);
     bool exit OVS_GUARDED_BY(dpif_xdp_thread_mutex);
@@ -44,7 +44,7 @@ struct dpif_xdp_thread {
 /* The main function of 'thread'. */
 void *dpif_xdp_thread_main(void *thread);
 
-/* Has 'thread' poll 'rxq'. */
+/* Makes 'thread' poll 'rxq'. */
 void dpif_xdp_thread_activate(struct dpif_xdp_thread *thread,
                               struct dpif_xdp_rxq *rxq)
     OVS_REQUIRES(dpif_xdp_thread_mutex);

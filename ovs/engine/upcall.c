@@ -2,8 +2,8 @@
 /* Asking ofproto.
  *
  * Upcalls begin disabled: 'rwlock' is locked for writing until ofproto enables
- * them, and each time that it disables them.  Who enables them is the thread
- * that disabled them. */
+ * them, and each time that it disables them.  The thread that disabled them
+ * enables them. */
 #include <config.h>
 
 #include "ovs/engine/engine_private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datapath actions -> fate and operations of dp/table.h. */
+/* Datapath actions -> terminal action ("fate") and operations of dp/table.h. */
 #include <config.h>
 
 #include "ovs/fastpath/compile_private.h"
@@ -19,7 +19,7 @@ struct program {
     struct dp_op nowhere;
     const struct dp_capability *caps;
     enum dpif_xdp_compile_reason reason;    /* First obstacle. */
-    bool left;                  /* The packet's fate is sealed. */
+    bool left;                  /* The terminal action is known. */
     bool outputs;               /* To port 'output', where the packet goes at
                                  * last or, if more follows, a copy. */
     uint32_t output;

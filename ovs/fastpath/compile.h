@@ -34,7 +34,7 @@ struct nlattr;
       "lists what programs execute")                                        \
     X(SET_FIELD,   "sets a field that only the engine sets",                \
       "write the OpenFlow rules without setting it")                        \
-    X(ORDER,       "has actions after its packet has left",                 \
+    X(ORDER,       "has actions after its last output",                     \
       "write the OpenFlow rules so that edits come before outputs, or set " \
       "options:xdp-hook=tcx")                                               \
     X(PROGRAM,     "has an action that the program does not execute",       \

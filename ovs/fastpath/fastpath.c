@@ -214,8 +214,8 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
     return reason;
 }
 
-/* Compiles the flow that XDP cannot run for tcx, where its packets come behind
- * XDP or instead of it.  False: that cannot either. */
+/* Compiles a flow that XDP cannot run for tcx, which gets its packets after XDP
+ * or instead of XDP.  False: tcx cannot run it either. */
 static bool
 compile_left_to_tcx(const struct dpif_xdp_dp *dp,
                  const struct dpif_xdp_flow *flow, const struct flow *key,

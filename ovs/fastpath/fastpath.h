@@ -34,22 +34,22 @@ void dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp);
 /* Prepares a new flow. */
 void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
 
-/* Puts 'flow', whose key is 'key', into the tables, or replaces what is there
- * after its actions changed: packets that come from now on get the new ones. */
+/* Puts 'flow', whose key is 'key', into the tables, or replaces its entry after
+ * its actions changed: packets that arrive later get the new actions. */
 void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *flow,
                            const struct flow *key)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Puts flows again that wait for a port that programs can send to. */
+/* Reinstalls flows that wait for a port that programs can send to. */
 void dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Gives the flows that output to 'port_no', to which programs cannot send any
+/* Moves the flows that output to 'port_no', to which programs cannot send any
  * more, to the engine.  May release dp->flow_mutex for a while. */
 void dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *, odp_port_t port_no)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Puts the flows of packets from 'port_no' again if that has another hook
+/* Reinstalls the flows of packets from 'port_no' if that has another hook
  * now. */
 void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
@@ -58,13 +58,13 @@ void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no)
 void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Takes 'flow' out of the tables: no packet that comes from now on matches it.
+/* Takes 'flow' out of the tables: no packet that arrives later matches it.
  * Its statistics are final after dpif_xdp_fastpath_settle(). */
 void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Bring closer what dpif_xdp_fastpath_unlink() and what follows it read: first
- * the one for several flows, then, when it has arrived, the other. */
+/* Prefetch what dpif_xdp_fastpath_unlink() and its caller read: first the one
+ * for several flows, then the other, which needs what the first fetched. */
 void dpif_xdp_fastpath_prefetch(const struct dpif_xdp_dp *,
                                 const struct dpif_xdp_flow *);
 void dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *,
@@ -75,12 +75,12 @@ void dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *,
 void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Waits until no program holds anything that was unlinked, once for all of
- * it, and releases dp->flow_mutex meanwhile. */
+/* Reclaims all that was unlinked: waits once until no program holds any of it,
+ * and releases dp->flow_mutex meanwhile. */
 void dpif_xdp_fastpath_settle(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Whether so much waits for dpif_xdp_fastpath_settle() that it is due. */
+/* Whether so many entries wait for dpif_xdp_fastpath_settle() that it is due. */
 bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
@@ -89,7 +89,7 @@ bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *)
 bool dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *);
 bool dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *);
 
-/* The hook where programs run 'flow', for people: "xdp", "tcx", or "both" for
+/* The name of the hook where programs run 'flow': "xdp", "tcx", or "both" for
  * packets of a port without a device. */
 const char *dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *);
 
@@ -98,11 +98,11 @@ void dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *,
                                  const struct dpif_xdp_flow *,
                                  struct dpif_flow_stats *stats);
 
-/* Brings what dpif_xdp_fastpath_add_stats() reads closer.  Any thread. */
+/* Prefetches what dpif_xdp_fastpath_add_stats() reads.  Any thread. */
 void dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *,
                                       const struct dpif_xdp_flow *);
 
-/* Forgets what programs counted for 'flow'. */
+/* Zeroes what programs counted for 'flow'. */
 void dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *,
                                   struct dpif_xdp_flow *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
@@ -112,8 +112,8 @@ void dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *,
 struct dpif_xdp_flow *dpif_xdp_fastpath_matched(
     const struct dpif_xdp_dp *, const struct dp_record *record);
 
-/* What is to be done about once a second: masks are sorted by use, clocks
- * compared, Open vSwitch's VLAN limit followed. */
+/* Call this about once a second: it sorts masks by use, compares clocks, and
+ * applies Open vSwitch's VLAN limit. */
 void dpif_xdp_fastpath_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
@@ -128,7 +128,7 @@ void dpif_xdp_fastpath_report_flow(const struct dpif_xdp_dp *,
                                    const struct dpif_xdp_flow *,
                                    struct json *report);
 
-/* How many frames programs knew from the one before (dp/predict.h). */
+/* Hits in the programs' last-flow caches (dp/predict.h). */
 uint64_t dpif_xdp_fastpath_predicted(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
@@ -139,7 +139,7 @@ void dpif_xdp_fastpath_action_drops(const struct dpif_xdp_dp *,
                                     uint64_t ret_n[], size_t n_reasons)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Puts "masks" into 'report', in the order in which programs walk them. */
+/* Puts "masks" into 'report', in the order in which programs search them. */
 void dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *,
                                     struct json *report)
     OVS_REQUIRES(dpif_xdp_flow_mutex);

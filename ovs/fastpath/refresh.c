@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows that are put into the tables again: after a change of what programs can
- * do, or when there is room for those that found none. */
+/* Reinstalls flows: after a change of what programs can do, or when there is
+ * room for flows that found the tables full. */
 #include <config.h>
 
 #include "ovs/fastpath/fastpath_private.h"
@@ -19,7 +19,7 @@
 /* Flows without a group that are put again in a second. */
 #define MAX_GROUP_RETRIES 1024
 
-/* Puts 'flow' anew, because what programs can do has changed. */
+/* Reinstalls 'flow' after a change of what programs can do. */
 static void
 put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     OVS_REQUIRES(dpif_xdp_flow_mutex)

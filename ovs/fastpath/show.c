@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fast path counted, and what people see of it. */
+/* Statistics of the fast path, and its part of reports. */
 #include <config.h>
 
 #include "ovs/fastpath/fastpath_private.h"
@@ -50,7 +50,7 @@ add_entries(const struct dpif_xdp_fastpath *fp,
     if (index != DP_NO_FLOW) {
         add_entry(fp, index, sum);
     }
-    /* Readers without the mutex may be led astray, and try again. */
+    /* Readers without the mutex may follow a changed link, and then retry. */
     index = flow->fp.old_index;
     for (int i = 0; index != DP_NO_FLOW && i < MAX_UNLINKED; i++) {
         add_entry(fp, index, sum);

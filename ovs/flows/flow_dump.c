@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of flows: dumps, statistics, and keys as Netlink attributes. */
+/* Dumps and statistics of flows, and keys as Netlink attributes. */
 #include <config.h>
 
 #include "ovs/flows/flows.h"
@@ -27,9 +27,9 @@ const struct odp_support dpif_xdp_odp_support = {
 
 #define DUMP_BATCH 50                   /* Flows given out at once. */
 
-/* So many flows are dumped in the order of their installation, which people can
- * read.  More come in the order of the table, where a new flow takes the place
- * of the one that was deleted last. */
+/* Up to this many flows are dumped in the order of their installation, which is
+ * easier to read.  More are dumped in the order of the table, where a new flow
+ * takes the place of the one that was deleted last. */
 #define MAX_ORDERED 64
 
 /* A flow that was there when the dump began. */
@@ -177,7 +177,7 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
     }
     dump_unlock(dump);
 
-    /* Nearly all of the time would be spent waiting for memory. */
+    /* Prefetch: else nearly all of the time is spent waiting for memory. */
     for (int i = 0; i < n; i++) {
         dpif_xdp_fastpath_prefetch_stats(dp, found[i]);
     }

@@ -26,7 +26,7 @@ static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
 #define CS_SUPPORTED (CS_NEW | CS_ESTABLISHED | CS_RELATED | CS_INVALID     \
                       | CS_REPLY_DIR | CS_TRACKED | CS_SRC_NAT | CS_DST_NAT)
 
-/* Flows that are looked for in memory at the same time. */
+/* Flows whose memory is prefetched together. */
 #define MAX_TOGETHER 64
 
 static void flush_flows(struct dpif_xdp_dp *, struct dpif_xdp_flow *[],
@@ -250,8 +250,8 @@ map_init(struct miniflow *map, const struct flow *flow)
     }
 }
 
-/* Tells why 'put' is refused, but does not worry people about probes.  Frees
- * 'detail', which may be NULL, and returns EINVAL. */
+/* Logs why 'put' is refused, unless it is a probe.  Frees 'detail', which may
+ * be NULL, and returns EINVAL. */
 static int
 refuse(const struct dpif_flow_put *put, const char *problem, char *detail)
 {
@@ -269,8 +269,8 @@ refuse(const struct dpif_flow_put *put, const char *problem, char *detail)
 }
 
 /* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  No
- * packet that comes from now on is treated by them; to know their last counts
- * takes a wait until programs are done with them, once for all. */
+ * packet that arrives later meets them.  Waits once for all of them until
+ * programs are done with them: then their counts are final. */
 void
 dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 {
@@ -359,9 +359,9 @@ op_ufid(const struct dpif_op *op)
             : op->type == DPIF_OP_FLOW_DEL ? op->flow_del.ufid : NULL);
 }
 
-/* Brings closer the flows that the 'n' operations, at most MAX_TOGETHER, name
- * by ufid: nearly all of the time would be spent waiting for memory, for one
- * flow after the other. */
+/* Prefetches the flows that the 'n' operations, at most MAX_TOGETHER, name by
+ * ufid: else nearly all of the time is spent waiting for memory, for one flow
+ * after the other. */
 static void
 prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
 {
@@ -377,7 +377,7 @@ prefetch_flows(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n)
     }
 }
 
-/* Brings closer what removing the 'n' flows, some of them NULL, reads. */
+/* Prefetches what removing the 'n' flows, some of them NULL, reads. */
 static void
 prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
                  size_t n)
@@ -396,7 +396,7 @@ prefetch_removal(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[],
 }
 
 /* Stores the flows that the 'n' operations, at most MAX_TOGETHER, delete, NULL
- * where there is none, and brings closer what deleting them reads. */
+ * where there is none, and prefetches what deleting them reads. */
 static void
 find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
                struct dpif_xdp_flow *flows[])

@@ -18,8 +18,8 @@ struct ofpbuf;
 
 /* Adds a flow to 'subtable' for packets like 'key', whose map is '*map' and
  * whose 'ufid' must be new.  Returns NULL, or the flow that has an equal match
- * and is in the way.  A 'probe' is to see whether it is accepted: no program
- * shall run it. */
+ * and is in the way.  A 'probe' tests whether it is accepted: no program
+ * runs it. */
 struct dpif_xdp_flow *dpif_xdp_flow_install(struct dpif_xdp_dp *dp,
                                             struct subtable *subtable,
                                             const struct flow *key,

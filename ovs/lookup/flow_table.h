@@ -69,7 +69,7 @@ struct dpif_xdp_flow {
     atomic_bool deleted;                /* Read by any thread. */
 };
 
-/* Brings all of a flow closer. */
+/* Prefetches all of a flow. */
 static inline void
 dpif_xdp_flow_prefetch(const struct dpif_xdp_flow *flow)
 {
@@ -153,15 +153,15 @@ void dpif_xdp_flows_insert(struct dpif_xdp_flows *, struct dpif_xdp_flow *flow,
 void dpif_xdp_flows_remove(struct dpif_xdp_flows *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Bring closer what dpif_xdp_flows_find() reads, and the flow: first the one for
- * several identifiers, then, when it has arrived, the other. */
+/* Prefetch what dpif_xdp_flows_find() reads, and the flow: first the one for
+ * several identifiers, then the other, which needs what the first fetched. */
 void dpif_xdp_flows_prefetch(const struct dpif_xdp_flows *, const ovs_u128 *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 void dpif_xdp_flows_prefetch_flow(const struct dpif_xdp_flows *,
                                   const ovs_u128 *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Brings closer what dpif_xdp_flows_remove() reads. */
+/* Prefetches what dpif_xdp_flows_remove() reads. */
 void dpif_xdp_flows_prefetch_removal(const struct dpif_xdp_flows *,
                                      const struct dpif_xdp_flow *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);

@@ -6,7 +6,7 @@
  * not quiesce between a lookup and their last use of its result.  Writers
  * (insert, remove, optimize, destroy) exclude each other by a mutex of the
  * caller.  Which one of several matching rules is found is not defined, as in
- * Open vSwitch's other datapaths: megaflows do not disagree. */
+ * Open vSwitch's other datapaths: megaflows that overlap have equal actions. */
 #ifndef DPIF_XDP_LOOKUP_H
 #define DPIF_XDP_LOOKUP_H 1
 
@@ -100,7 +100,7 @@ void dpif_xdp_cls_insert(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule,
 void dpif_xdp_cls_remove(struct dpif_xdp_cls *, struct dpif_xdp_rule *rule);
 void dpif_xdp_rule_uninit(struct dpif_xdp_rule *);
 
-/* Brings closer what dpif_xdp_cls_remove() reads but 'rule'.  For writers. */
+/* Prefetches what dpif_xdp_cls_remove() reads but 'rule'.  For writers. */
 void dpif_xdp_rule_prefetch(const struct dpif_xdp_cls *,
                             const struct dpif_xdp_rule *rule);
 
@@ -117,7 +117,7 @@ const struct flow_wildcards *dpif_xdp_rule_wc(const struct dpif_xdp_rule *rule);
  * writers.  free() frees what it points to, with the last of the rules. */
 void **dpif_xdp_rule_aux(const struct dpif_xdp_rule *);
 
-/* Whether 'rule' looks at nothing but recirc_id, in_port, packet_type,
+/* Whether 'rule' matches nothing but recirc_id, in_port, packet_type,
  * dl_type, the first VLAN tag's TCI and nw_frag: it matches all packets that
  * have these in common with one that it matches. */
 bool dpif_xdp_rule_is_simple(const struct dpif_xdp_rule *rule);

@@ -53,8 +53,8 @@ struct slots {
     } slots[];
 };
 
-/* All rules, by a number that caches can keep: unlike a pointer, it does no
- * harm when it is out of date. */
+/* All rules, by a number that caches can keep: unlike a stale pointer, a stale
+ * number is harmless. */
 struct dpif_xdp_rules {
     size_t n;
     OVSRCU_TYPE(struct dpif_xdp_rule *) rules[]; /* [0] is NULL. */

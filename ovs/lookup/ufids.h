@@ -30,8 +30,8 @@ void dpif_xdp_ufids_remove(struct dpif_xdp_ufids *,
 struct dpif_xdp_flow *dpif_xdp_ufids_find(const struct dpif_xdp_ufids *,
                                           const ovs_u128 *);
 
-/* Bring closer what dpif_xdp_ufids_find() reads, and the flow: first the one for
- * several identifiers, then, when it has arrived, the other. */
+/* Prefetch what dpif_xdp_ufids_find() reads, and the flow: first the one for
+ * several identifiers, then the other, which needs what the first fetched. */
 void dpif_xdp_ufids_prefetch(const struct dpif_xdp_ufids *, const ovs_u128 *);
 void dpif_xdp_ufids_prefetch_flow(const struct dpif_xdp_ufids *,
                                   const ovs_u128 *);

@@ -6,9 +6,9 @@
 
 struct nlattr;
 
-/* Whether lib/odp-execute can execute 'actions', which may come from anybody
- * who may talk to the daemon: it takes for granted that they make sense.
- * Returns 0 or EINVAL. */
+/* Whether lib/odp-execute can execute 'actions': it does not check them, and
+ * every client of the daemon's control socket may send some.  Returns 0 or
+ * EINVAL. */
 int dpif_xdp_validate_actions(const struct nlattr *actions, size_t len);
 
 #endif /* ovs/lookup/validate.h */

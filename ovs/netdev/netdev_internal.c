@@ -75,7 +75,7 @@ dpif_xdp_internal_sweep(void)
     unsigned int n = oxdp_internal_sweep(is_open);
 
     if (n) {
-        VLOG_INFO("removed %u internal port%s that the daemon before left",
+        VLOG_INFO("removed %u internal port%s that a previous instance left",
                   n, n == 1 ? "" : "s");
     }
 }
@@ -129,8 +129,8 @@ construct(struct netdev *netdev)
         return error;
     }
 
-    /* The interface may have another name or network namespace since a daemon
-     * before.  Open vSwitch takes such an absence well only of its own
+    /* The interface may have got another name or network namespace under a
+     * previous instance.  Open vSwitch accepts such an absence only of its own
      * internal devices. */
     netdev->netdev_class = &netdev_internal_class;
     error = netdev_linux_class.construct(netdev);
@@ -151,7 +151,7 @@ destruct(struct netdev *netdev)
     ovs_mutex_unlock(&addresses_mutex);
 }
 
-/* What the host sends is what the switch receives. */
+/* The host's sent packets are the switch's received ones. */
 static int
 get_stats(const struct netdev *netdev, struct netdev_stats *stats)
 {

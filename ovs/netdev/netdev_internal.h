@@ -4,8 +4,8 @@
  *
  * A netdev of this class is the host's end of a pair (core/kernel/internal.h), which
  * exists as long as the netdev is open, and outlives the process if that ends
- * without closing it.  The other end is the port, which sees to it that the
- * pair is made again if somebody deletes it. */
+ * without closing it.  Its peer is the port, which makes the pair again if it is
+ * deleted. */
 #ifndef NETDEV_INTERNAL_H
 #define NETDEV_INTERNAL_H 1
 
@@ -27,12 +27,12 @@ bool dpif_xdp_internal_is(const struct netdev *);
 int dpif_xdp_internal_open_device(const struct netdev *netdev,
                                   struct netdev **devicep);
 
-/* Makes the pair of 'netdev' again after somebody has deleted it, with the
+/* Makes the pair of 'netdev' again after it was deleted, with the
  * hardware address that Open vSwitch gave it.  Returns 0, or a positive errno
  * with a sentence in '*errorp'. */
 int dpif_xdp_internal_restore(struct netdev *netdev, char **errorp);
 
-/* Removes interfaces that a daemon before left and that nobody has opened. */
+/* Removes interfaces that a previous instance left and that are not open. */
 void dpif_xdp_internal_sweep(void);
 
 #endif /* ovs/netdev/netdev_internal.h */

@@ -46,8 +46,8 @@ dpif_xdp_netdev_set_promiscuous(struct netdev *netdev_, bool on)
     return error;
 }
 
-/* What the program attached to 'netdev' saw.  Drivers do not count all of it,
- * and count its bytes in their own ways (dp/counter.h). */
+/* Packets that reached the program on 'netdev'.  Drivers do not count all of
+ * them, and count bytes in their own ways (dp/counter.h). */
 static struct packets
 program_received(const struct netdev_xdp *netdev)
     OVS_REQUIRES(netdev->mutex)
@@ -117,7 +117,7 @@ dpif_xdp_netdev_count_stop(struct netdev *netdev_)
             program = program_received(netdev);
             add_difference(&netdev->ahead, &program, &kernel);
         } else {
-            /* The device is gone.  What comes in its place counts anew. */
+            /* The device is gone.  A new one counts from 0. */
             netdev->ifindex = 0;
             memset(&netdev->ahead, 0, sizeof netdev->ahead);
             memset(&netdev->beside, 0, sizeof netdev->beside);
@@ -127,8 +127,8 @@ dpif_xdp_netdev_count_stop(struct netdev *netdev_)
     ovs_mutex_unlock(&netdev->mutex);
 }
 
-/* Adds what was sent by the shortcut to 'stats', which the kernel said a moment
- * ago: the other end has counted it, and nobody else. */
+/* Adds packets sent by peer redirect to 'stats', which the kernel has just
+ * reported: only the peer has counted them. */
 static void
 add_beside(struct netdev_xdp *netdev, struct netdev_stats *stats)
     OVS_REQUIRES(netdev->mutex)
@@ -246,8 +246,8 @@ netdev_xdp_set_qos(struct netdev *netdev_, const char *type,
     return error;
 }
 
-/* Linux polices between XDP and the network stack; packets of a port with XDP
- * do not get there. */
+/* Linux polices after XDP, before the network stack.  Packets of a port with
+ * XDP do not get there. */
 static int
 netdev_xdp_set_policing(struct netdev *netdev, uint32_t kbits_rate,
                         uint32_t kbits_burst OVS_UNUSED, uint32_t kpkts_rate,

@@ -29,7 +29,7 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_AUTO,
     DPIF_XDP_HOOK_XDP,
     DPIF_XDP_HOOK_TCX,
-    DPIF_XDP_HOOK_BOTH,                 /* tcx gets what XDP leaves to it. */
+    DPIF_XDP_HOOK_BOTH,                 /* tcx gets the packets that XDP leaves. */
     DPIF_XDP_HOOK_EITHER,               /* No option: packets of a port without a
                                          * device come by either hook. */
     DPIF_XDP_HOOK_NONE,                 /* No option: the engine alone. */
@@ -44,9 +44,9 @@ struct dpif_xdp_netdev_config {
     bool has_obj;                       /* A file. */
     enum oxdp_mode mode;
     enum dpif_xdp_hook hook;
-    bool shaped;                        /* Sends through a queueing discipline
-                                         * (Open vSwitch's QoS table), which
-                                         * AF_XDP and XDP would pass by. */
+    bool shaped;                        /* Sends through a qdisc (Open vSwitch's
+                                         * QoS table), which AF_XDP and XDP
+                                         * would bypass. */
     bool no_peer;                       /* options:xdp-peer=false. */
 };
 
@@ -64,14 +64,14 @@ void dpif_xdp_netdev_get_config(const struct netdev *,
  * The caller frees it. */
 char *dpif_xdp_netdev_get_obj(const struct netdev *);
 
-/* What users may write there and in other_config:xdp-obj: an absolute path, or
- * "builtin". */
+/* Values that are allowed there and in other_config:xdp-obj: an absolute path,
+ * or "builtin". */
 bool dpif_xdp_obj_is_valid(const char *);
 bool dpif_xdp_obj_is_file(const char *);        /* NULL is none. */
 
-/* Says what users see of 'netdev', of this class: the mode in use, the hook
- * in use, the program's file or NULL, and a sentence on what is wrong or NULL.
- * Returns whether that changed. */
+/* Sets the status of 'netdev', of this class: the mode in use, the hook in use,
+ * the program's file or NULL, and a sentence on what is wrong or NULL.  Returns
+ * whether that changed. */
 bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
                                 const char *hook, const char *obj,
                                 const char *error);
@@ -80,7 +80,7 @@ bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
 void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
                                     const char *error);
 
-/* What users should know of a device that works, each by whoever sees it. */
+/* Warnings about a device that works, each set by one place in the code. */
 enum dpif_xdp_warning {
     DPIF_XDP_WARNING_OPTIONS,           /* Keys that are not known. */
     DPIF_XDP_WARNING_POLICING,          /* ingress_policing_rate. */
@@ -99,23 +99,22 @@ void dpif_xdp_netdev_set_warning(struct netdev *, enum dpif_xdp_warning,
  * The caller frees it. */
 char *dpif_xdp_netdev_get_error(const struct netdev *);
 
-/* From now on the datapath hears when devices change for those who send to them
+/* Makes the datapath watch the devices that packets are sent to
  * (core/kernel/watch.h).  Returns whether it does. */
 bool dpif_xdp_netdev_watch(void);
 
-/* Sees to it that users are told when programs of others came or went at tcx of
- * 'netdev', of this class.  To be called now and then. */
+/* Warns if foreign programs came or went at tcx of 'netdev', of this class.
+ * Call it now and then. */
 void dpif_xdp_netdev_follow_others(struct netdev *);
 
-/* Makes the device of 'netdev', of this class, receive what is addressed to
- * others, or takes that back if this did it.  Unlike netdev_turn_flags_on(),
- * which the daemon's end undoes: programs go on after it.  0, or a positive
- * errno. */
+/* Sets the device of 'netdev', of this class, promiscuous, or undoes that if
+ * this did it.  Unlike netdev_turn_flags_on() it lasts when the daemon ends,
+ * because programs go on.  0, or a positive errno. */
 int dpif_xdp_netdev_set_promiscuous(struct netdev *, bool on);
 
-/* Takes what 'netdev', of this class, received from the program of 'progs'
- * attached to it.  To be called from the main thread: the first after
- * attaching, the second before detaching. */
+/* Make 'netdev', of this class, count as received what the program of 'progs'
+ * on it counts.  Called by the main thread: the first after attaching, the
+ * second before detaching. */
 void dpif_xdp_netdev_count_start(struct netdev *, const struct oxdp_progs *,
                                  const struct oxdp_device *);
 void dpif_xdp_netdev_count_stop(struct netdev *);

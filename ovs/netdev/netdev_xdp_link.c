@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows devices: links that are polled, and whether programs may redirect to
+/* Watches devices: links that are polled, and whether programs may redirect to
  * them. */
 #include <config.h>
 
@@ -20,8 +20,8 @@
 
 VLOG_DEFINE_THIS_MODULE(netdev_xdp_link);
 
-/* Tells when devices may have changed for those who send to them.  Made for the
- * first device; of the main thread. */
+/* Reports changes of devices that packets are sent to.  Made for the first
+ * device; of the main thread. */
 static struct oxdp_watch *watch;
 
 /* Devices whose link is polled (other_config:bond-detect-mode=miimon). */
@@ -79,7 +79,7 @@ dpif_xdp_netdev_watch(void)
         int error = -oxdp_watch_open(&watch);
 
         if (error) {
-            VLOG_INFO("cannot hear when devices stop to take redirected "
+            VLOG_INFO("cannot watch whether devices take redirected "
                       "frames (%s)", ovs_strerror(error));
         }
         ovsthread_once_done(&once);
@@ -87,7 +87,7 @@ dpif_xdp_netdev_watch(void)
     return watch;
 }
 
-/* What was heard at once. */
+/* Changes that were received together. */
 #define MAX_CHANGES 32
 struct changes {
     struct oxdp_watch_change list[MAX_CHANGES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the netdev_xdp*.c share. */
+/* Shared by the netdev_xdp*.c. */
 #ifndef DPIF_XDP_NETDEV_PRIVATE_H
 #define DPIF_XDP_NETDEV_PRIVATE_H 1
 
@@ -28,15 +28,15 @@ struct netdev_xdp {
     bool others;                        /* Users are warned of programs. */
     bool polled;                        /* Counted in 'n_polled'. */
 
-    /* What was received: what the kernel says and 'ahead' or, while there are
-     * 'progs', what their program counted and 'ahead'. */
+    /* Received packets: those that the kernel counted, or, while there are
+     * 'progs', their program; plus 'ahead'. */
     const struct oxdp_progs *progs;
     int ifindex;                        /* The last that was counted. */
     struct packets ahead;              /* Modulo 2**64. */
     int peer_ifindex, peer_nsid;        /* Of 'ifindex', as in struct
                                          * oxdp_device. */
-    struct packets beside;             /* What was sent past 'ifindex' by the
-                                         * shortcut, as last known. */
+    struct packets beside;             /* Sent by peer redirect, past 'ifindex', as
+                                         * last known. */
 };
 
 /* Open vSwitch's class with some members replaced (netdev_xdp.c).  The rest,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users are told about a device: the Interface's "error" and "status". */
+/* The Interface's columns "error" and "status". */
 #include <config.h>
 
 #include "ovs/netdev/netdev_xdp_private.h"
@@ -20,7 +20,7 @@ VLOG_DEFINE_THIS_MODULE(netdev_xdp_status);
     "meet XDP"
 
 #define OTHERS_WARNING                                                      \
-    "programs of others stand before the switch at tcx of the device: only "  \
+    "foreign programs are before the switch at tcx of the device: only "    \
     "packets for which they all return TCX_NEXT reach it"
 
 bool
@@ -126,7 +126,7 @@ dpif_xdp_netdev_set_warning(struct netdev *netdev_,
     }
 }
 
-/* Whether programs of others see packets at tcx before ours. */
+/* Whether foreign programs see packets at tcx before ours. */
 static bool
 others_first(const struct netdev_xdp *netdev)
     OVS_REQUIRES(netdev->mutex)

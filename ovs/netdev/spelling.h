@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user may have meant by a word that is not known. */
+/* Suggestions for misspelt words. */
 #ifndef DPIF_XDP_SPELLING_H
 #define DPIF_XDP_SPELLING_H 1
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who else uses a device: what keeps the switch from having it, and what the
- * host loses when the switch has it. */
+/* Other users of a device: what forbids to make it a port, and what the host
+ * loses when it is one. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -23,7 +23,7 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_check);
 
 #define MAX_ADDRESSES 4                 /* To name in a warning. */
 
-/* "a port of bridge br7", of whatever has device 'link'; NULL if nobody has.
+/* "a port of bridge br7", for the master of device 'link'; NULL if it has none.
  * The caller frees it. */
 static char *
 describe_master(const struct oxdp_link *link)
@@ -41,9 +41,9 @@ describe_master(const struct oxdp_link *link)
                      master.name);
 }
 
-/* The sentence on an XDP program of somebody else on 'port', which is at tcx
- * alone, or NULL.  Who may not read programs' names (CAP_SYS_ADMIN) cannot tell
- * whose it is. */
+/* The sentence on a foreign XDP program on 'port', which is at tcx alone, or
+ * NULL.  Without CAP_SYS_ADMIN, which shows names of programs, it is not known
+ * whether a program is foreign. */
 static char *
 describe_xdp_program(const struct dpif_xdp_port *port)
 {
@@ -63,7 +63,7 @@ describe_xdp_program(const struct dpif_xdp_port *port)
                      owner, name, name);
 }
 
-/* Calls 'cb' for each device that stands on device 'name' (a VLAN, a macvlan
+/* Calls 'cb' for each device that is stacked on device 'name' (a VLAN, a macvlan
  * ...), until that returns true.  Returns whether it did.  If /sys is not of
  * this network namespace, then they are not found. */
 static bool
@@ -197,7 +197,7 @@ describe_addresses(const struct dpif_xdp_port *port)
         }
     }
     if (n_named) {
-        text = xasprintf("%s has addresses (%s), which nobody reaches over "
+        text = xasprintf("%s has addresses (%s), which cannot be reached over "
                          "this device while it is a port: move them to the "
                          "bridge's own interface (docs/how-to/move-a-device.md)",
                          name, ds_cstr(&ds));
@@ -259,7 +259,7 @@ dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
         VLOG_WARN("%s: the device has ingress filters of tc, the first of kind "
                   "%s with priority %"PRIu32", which see no packet any more "
                   "that the switch takes, because it stands before them: do "
-                  "in OpenFlow what they do, or do it at the other end of the "
+                  "the same in OpenFlow, or at the other end of the "
                   "wire (\"tc filter show dev %s ingress\" lists them)",
                   netdev_get_name(port->dev), first.kind, first.priority,
                   netdev_get_name(port->dev));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following what happens to the devices of ports. */
+/* Reacts to changes of ports' devices. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -20,7 +20,7 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 
-/* Whether nothing that 'port' has in the kernel has lost its device. */
+/* Whether all that 'port' has in the kernel still has its device. */
 static bool
 is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -39,11 +39,11 @@ is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                                            odp_to_u32(port->port_no))));
 }
 
-/* How often to look for programs of others. */
+/* How often to look for foreign programs. */
 #define LOOK_MS 5000
 
-/* Not everything that keeps a port from being opened is heard of when it
- * ends. */
+/* The kernel does not report the end of everything that keeps a port from being
+ * opened. */
 static void
 try_later(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -52,8 +52,8 @@ try_later(struct dpif_xdp_port *port)
     port->retry = time_msec() + port->retry_ms;
 }
 
-/* Somebody has deleted the interface of an internal port, or its network
- * namespace.  The kernel tells of the new one, which then is opened. */
+/* The interface of an internal port was deleted, perhaps with its network
+ * namespace.  The kernel reports the new one, which then is opened. */
 static void
 restore(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)

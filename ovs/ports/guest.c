@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guests behind taps, and what they leave to be done: checksums and
- * segmentation, which XDP cannot (docs/decisions/0015-guests.md).
+/* Guests behind taps that send packets with CHECKSUM_PARTIAL and GSO, which XDP
+ * cannot handle (docs/decisions/0015-guests.md).
  *
- * What a guest's driver takes shows (core/kernel/device.h).  What it sends need
- * not be the same: a guest that runs an XDP program of its own, for one, takes
- * no segments but sends some.  XDP drops and counts them, and the port changes
- * its hook as soon as that is noticed. */
+ * The features of the tap show which offloads a guest takes
+ * (core/kernel/device.h), but not which it sends with: a guest that runs an XDP
+ * program of its own takes no GSO packets but sends some.  XDP drops and counts
+ * them, and the port changes its hook as soon as that is noticed. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -22,10 +22,10 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_guest);
 #define LOOK_MS 1000
 
 #define XDP_WARNING "the guest behind this tap has offloads, but XDP has not: " \
-    "packets that it leaves to be segmented are dropped (xdp/stats counts " \
+    "packets that it sends with GSO are dropped (xdp/stats counts " \
     "them), and its checksums are completed by the engine, slowly. " ADVICE
 #define BOTH_WARNING "the guest behind this tap has offloads: because of XDP " \
-    "the kernel copies packets that it leaves to be segmented into one piece " \
+    "the kernel copies packets that it sends with GSO into one piece " \
     "before tcx takes them, slowly. " ADVICE
 #define ADVICE "Remove xdp-hook, xdp-mode and xdp-obj, so that the hook follows " \
     "the guest, or give the guest a device without offloads (QEMU's csum=off " \
@@ -49,7 +49,7 @@ dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *port)
     const char *name = netdev_get_name(port->dev);
     bool shown = is_tap(port) && oxdp_device_has_guest_offloads(name);
 
-    /* Another driver has the device, or nobody. */
+    /* Another driver has the device, or none. */
     if (shown || !netdev_get_carrier(port->dev)) {
         port->sends_segments = false;
     }
@@ -85,8 +85,8 @@ dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *port)
     }
 }
 
-/* With a header before its packets a guest may leave segments to be made: then
- * a packet is longer than the MTU allows. */
+/* With a virtio header on its packets a guest may use GSO: then a packet is
+ * longer than the MTU allows. */
 static void
 set_max_frame(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)

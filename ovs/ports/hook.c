@@ -24,11 +24,11 @@
     X(OBJ, "the Interface has an XDP program of the user's: "               \
       "options:xdp-obj",                                                    \
       "remove options:xdp-obj, or set options:xdp-hook")                    \
-    X(UNFINISHED, "its packets come with checksums and segmentation left "  \
-      "to offload, which tcx leaves as they are",                           \
+    X(UNFINISHED, "its packets have CHECKSUM_PARTIAL and GSO, which tcx "   \
+      "keeps",                                                              \
       "set options:xdp-hook=xdp where packets a second matter more than "   \
       "TCP")                                                                \
-    X(WHOLE, "its packets come whole, for which XDP is fastest",            \
+    X(WHOLE, "its packets are frames of a wire, for which XDP is fastest",  \
       "set options:xdp-hook=tcx or both where flows need what only tcx does")
 
 enum hook_reason {
@@ -37,9 +37,9 @@ enum hook_reason {
 #undef X
 };
 
-/* What is unfinished should stay whole.  Whoever asks for a mode or a program
- * of XDP wants XDP.  Internal ports have no options: the host wants its
- * offloads. */
+/* Packets with GSO and CHECKSUM_PARTIAL go to tcx, which keeps them so.  A mode
+ * or a program of XDP in the options asks for XDP.  Internal ports have no
+ * options: the host keeps its offloads. */
 static enum hook_reason
 choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
        const struct dpif_xdp_netdev_config *config)

@@ -2,10 +2,9 @@
 /* What all ports with programs share: the packet memory, the BPF programs and
  * their tables.  Made for the first port that needs it.
  *
- * If that fails, it is tried again when another port needs it, or a port that
- * does without for the time being; but not before a while has passed, which
- * doubles from one failure to the next.  Meanwhile the reason is what was said
- * the last time. */
+ * A failed try is repeated when a port needs it, but not before a waiting time
+ * has passed, which doubles with each failure.  Until then ports report the
+ * reason of the last failure. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -103,8 +102,8 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
     };
     int error;
 
-    /* The kernel's verifier takes most of a second: others need not wait until
-     * this thread, too, has let go of what RCU protects. */
+    /* The kernel's verifier takes most of a second: this thread quiesces, so
+     * that no RCU grace period has to wait for it. */
     ovsrcu_quiesce_start();
     error = -oxdp_progs_load(&config, &dp->progs, errorp);
     ovsrcu_quiesce_end();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a port, keeping it as its device and its options are, closing it. */
+/* Opens a port, adapts it to changes of its device and options, closes it. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -107,7 +107,7 @@ open_netdev(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     return error;
 }
 
-/* Sees what device there is for 'port', and whether the switch may have it. */
+/* Looks up the device of 'port', and whether it may be a port. */
 static int
 look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                char **errorp)
@@ -134,8 +134,8 @@ look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return 0;
 }
 
-/* Notes what matters for the choice of a hook and may change while the device
- * stays the same.  Returns whether anything is otherwise than it was. */
+/* Updates the facts that decide about the hook and may change while the device
+ * stays the same.  Returns whether any has changed. */
 static bool
 look_at_changes(struct dpif_xdp_port *port)
 {
@@ -154,8 +154,8 @@ look_at_changes(struct dpif_xdp_port *port)
     }
     port->device.peer_xdp = oxdp_device_peer_has_xdp(name);
     if (port->device.peer_xdp != xdp_before) {
-        VLOG_INFO("%s: an XDP program %s the other end", name,
-                  xdp_before ? "went from" : "came to");
+        VLOG_INFO("%s: an XDP program %s the peer", name,
+                  xdp_before ? "was detached from" : "was attached to");
     }
     port->device.guest_offloads = dpif_xdp_port_guest_has_offloads(port);
     if (port->device.guest_offloads != offloads_before) {
@@ -186,7 +186,7 @@ use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return dpif_xdp_port_use_wanted_obj(dp, port, whyp);
 }
 
-/* What to say of the MTU of 'port', or NULL.  The caller frees it. */
+/* The warning about the MTU of 'port', or NULL.  The caller frees it. */
 static char *
 mtu_warning(const struct dpif_xdp_port *port,
             const struct dpif_xdp_choices *choices)
@@ -203,7 +203,7 @@ mtu_warning(const struct dpif_xdp_port *port,
     return NULL;
 }
 
-/* Says how 'port' is served and, if that is not the first choice, 'why'. */
+/* Reports how 'port' is served and, if that is not the first choice, 'why'. */
 static void
 tell(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices,
      const char *why)
@@ -239,15 +239,15 @@ tell_refusal(struct dpif_xdp_port *port, int error, const char *why)
     if (dpif_xdp_netdev_set_status(port->dev, "none",
                                    dpif_xdp_hook_to_string(DPIF_XDP_HOOK_NONE),
                                    NULL, why)) {
-        /* A device that went while it was opened is no trouble. */
+        /* A device that was removed while it was opened is no error. */
         VLOG_RL(&rl, error == ENODEV ? VLL_INFO : VLL_ERR,
                 "%s: cannot use the device: %s", netdev_get_name(port->dev),
                 why ? why : ovs_strerror(error));
     }
 }
 
-/* What is not at the hook that it should have is tried again.  (A mode that the
- * driver has not does not come.) */
+/* A port that is not on the hook that it should have is tried again.  (A mode
+ * that the driver lacks is not.) */
 static void
 plan_retry(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -261,8 +261,8 @@ plan_retry(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices)
     }
 }
 
-/* Has 'port' served in the best way that its device, its options and the kernel
- * allow, and says how. */
+/* Serves 'port' in the best way that its device, its options and the kernel
+ * allow, and reports how. */
 static int
 serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
 {
@@ -300,8 +300,8 @@ serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
     return error;
 }
 
-/* An XDP program came to the other end of the veth that 'port', at the same
- * hook as before, is; or went. */
+/* An XDP program was attached to, or detached from, the peer of 'port', a veth
+ * whose hook stays. */
 static int
 follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -321,7 +321,7 @@ follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     return 0;
 }
 
-/* Has an open port served anew, without a gap. */
+/* Chooses anew how an open port is served, and changes that without a gap. */
 static int
 serve_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -363,7 +363,7 @@ dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     follow_everything(dp, port);
 }
 
-/* What is looked at whenever something happened to the device of 'port'. */
+/* Checks 'port' after any change of its device. */
 static void
 follow_everything(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {

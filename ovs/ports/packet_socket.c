@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A port without programs: the engine receives copies of what arrives through
  * a packet socket of Open vSwitch's own, as stock Open vSwitch does in
- * userspace.  For devices on a host where BPF or AF_XDP cannot be had. */
+ * userspace.  For hosts without BPF or AF_XDP. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -30,8 +30,7 @@ dpif_xdp_port_open_packet_socket(struct dpif_xdp_dp *dp,
     rxq->port = port;
     rxq->fd = netdev_rxq_linux_cast(rxq->rxq)->fd;
 
-    /* A copy has no checksum yet, and is not cut into segments yet, if that is
-     * left to the device. */
+    /* With these offloads a copy would be CHECKSUM_PARTIAL, or have GSO. */
     oxdp_offloads_off(netdev_get_name(port->dev), &port->offloads);
     error = dpif_xdp_port_resume_packet_socket(dp, port, rxq, errorp);
     if (error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports: adding, removing, finding.  What a port does with its device is in
- * ovs/ports/open.c and ovs/ports/follow.c. */
+/* Ports: adding, removing, finding.  ovs/ports/open.c and ovs/ports/follow.c
+ * have what concerns the device. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -55,7 +55,7 @@ dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
     return error;
 }
 
-/* Opens the end of 'netdev' at which the switch stands. */
+/* Opens the device through which the switch uses 'netdev'. */
 static int
 open_end(struct netdev *netdev, struct netdev **devp)
 {
@@ -357,7 +357,7 @@ free_port(struct dpif_xdp_port *port)
     free(port);
 }
 
-/* Takes 'port' out of 'dp'.  Others may look at it until they quiesce. */
+/* Takes 'port' out of 'dp'.  Readers may use it until they quiesce. */
 static void
 remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {

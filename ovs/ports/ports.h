@@ -36,8 +36,7 @@ void dpif_xdp_ports_destroy(struct dpif_xdp_dp *);
 void dpif_xdp_ports_run(struct dpif_xdp_dp *);
 void dpif_xdp_ports_wait(struct dpif_xdp_dp *);
 
-/* ovs/ports/kernel_side.c: what failed, and is to be tried again after a while,
- * is tried now. */
+/* ovs/ports/kernel_side.c: tries again at once what failed and waits. */
 void dpif_xdp_ports_retry(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -55,7 +54,7 @@ int dpif_xdp_port_dump_done(const struct dpif *, void *);
 int dpif_xdp_port_poll(const struct dpif *, char **);
 void dpif_xdp_port_poll_wait(const struct dpif *);
 
-/* ovs/ports/take_over.c: exchanges the programs of the daemon before. */
+/* ovs/ports/take_over.c: replaces the programs of a previous instance. */
 void dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_take_over_wait(struct dpif_xdp_dp *dp)
@@ -65,9 +64,9 @@ void dpif_xdp_take_over_wait(struct dpif_xdp_dp *dp)
 void dpif_xdp_upcalls_close(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* ovs/ports/hook.c: returns the hook that 'port' should have, and says why and
- * what would have to change, for people.  It has another if that cannot be
- * had: then its error says why. */
+/* ovs/ports/hook.c: returns the hook that 'port' should have, with the reason
+ * and what would have to change, as text.  If that hook cannot be had, the port
+ * has another, and its error says why. */
 enum dpif_xdp_hook dpif_xdp_port_explain_hook(const struct dpif_xdp_dp *,
                                               const struct dpif_xdp_port *,
                                               const char **why,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this room share.
+/* Shared by the files of this room.
  *
  * A port is opened from top to bottom:
  *
@@ -20,8 +20,8 @@
 #include "ovs/netdev/netdev_xdp.h"
 #include "ovs/ports/ports.h"
 
-/* open.c.  Opening returns 0 or a positive errno, having said why.  Updating
- * has an open port served as its device and its options are now. */
+/* open.c.  Opening returns 0, or a positive errno after it has logged why.
+ * Updating adapts an open port to its device and its options. */
 int dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
@@ -130,10 +130,10 @@ void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *, bool on)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* guest.c: whether the guest behind the tap that 'port' is has offloads, as far
- * as that shows.  Whether it has begun to send what shows that it has, to be
- * called often; when to call that again.  What programs and users should know
- * of it, after the hook was chosen or the device has changed. */
+/* guest.c, for a tap 'port': whether its guest has offloads, by the device's
+ * features; whether it has begun to send packets that show offloads, to be
+ * called often; when to call that again; and what programs and the status need,
+ * after the hook was chosen or the device has changed. */
 bool dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp,
@@ -170,9 +170,9 @@ int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
 void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
 
 /* target.c: lets XDP send to 'port' while its device has a carrier and takes
- * what is redirected to it, unless that would pass by its queueing discipline;
- * for all ports, when the first port with XDP has come; says that nobody gets
- * what goes to 'port', whoever sends it. */
+ * redirected frames, unless that would bypass its qdisc; does so for all ports,
+ * when the first port with XDP is opened; marks 'port' as absent, so that
+ * nothing is sent to it. */
 void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -181,9 +181,8 @@ void dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
 void dpif_xdp_port_set_absent(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* shortcut.c: whether programs at tcx may put packets straight behind the veth
- * that 'port' is, looked at when that may have changed; for all ports, to be
- * called often. */
+/* shortcut.c: lets programs at tcx redirect packets for 'port', a veth, into its
+ * peer, or forbids it, after a change; for all ports, to be called often. */
 void dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
                                    struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);

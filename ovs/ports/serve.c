@@ -39,8 +39,8 @@ is_served_so(const struct dpif_xdp_port *port,
                 || port->mode_asked == choice->mode));
 }
 
-/* What may have changed about the device since it was looked at, but for what
- * the choices rest on. */
+/* Updates facts about the device that may have changed, but not those that the
+ * choices depend on. */
 static int
 refresh_device(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -57,8 +57,8 @@ refresh_device(struct dpif_xdp_port *port)
     return 0;
 }
 
-/* Attaches what 'choice' asks for and 'port' has not, then detaches what it has
- * and 'choice' does not ask for. */
+/* Attaches what 'choice' asks for and 'port' lacks, then detaches what 'choice'
+ * does not ask for. */
 static int
 change_hooks(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
              const struct dpif_xdp_choice *choice, char **errorp)
@@ -98,8 +98,8 @@ change_hooks(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return 0;
 }
 
-/* Has programs serve 'port' as 'choice' says.  A packet socket that does so far
- * goes on if that fails. */
+/* Makes programs serve 'port' as 'choice' says.  If that fails, a packet socket
+ * that has served it goes on. */
 static int
 use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
              const struct dpif_xdp_choice *choice, char **errorp)
@@ -132,8 +132,8 @@ use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return error;
 }
 
-/* Whether 'error' of attaching programs means that somebody else has the
- * device, or nobody. */
+/* Whether 'error' of attaching programs means that another program has the
+ * device, or that it is gone. */
 static bool
 is_not_ours(int error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other_config says of all ports. */
+/* Settings of other_config for all ports. */
 #include <config.h>
 
 #include "ovs/ports/ports.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether programs at tcx may put packets straight behind the veth that a port
- * is (core/kernel/shortcut.h). */
+/* Whether programs at tcx may redirect packets for a port, a veth, into its peer
+ * (core/kernel/shortcut.h). */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -32,7 +32,7 @@ dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
     dpif_xdp_netdev_get_config(port->dev, &config);
     port->tcx_egress = oxdp_tcx_has_egress(port->device.ifindex);
     why = (config.no_peer ? "options:xdp-peer=false"
-           : !dpif_xdp_netdev_watch() ? "the kernel does not tell of changes"
+           : !dpif_xdp_netdev_watch() ? "the kernel does not report changes"
            : port->tcx_egress ? "it has programs at egress"
            : oxdp_shortcut_get(name, &shortcut));
     error = -oxdp_tcx_set_shortcut(dp->progs, port_no, why ? NULL : &shortcut);
@@ -44,8 +44,8 @@ dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
     }
 }
 
-/* Programs use shortcuts for PERMIT_MS after this process last extended the
- * permit.  The kernel tells of most changes at once.  For programs at tcx this
+/* Programs use peer redirect for PERMIT_MS after this process last extended the
+ * permit.  The kernel reports most changes at once.  For programs at tcx this
  * process looks at the ports every LOOK_MS, for LOOK_AT_MOST_MS (each look
  * takes the lock of all devices), and goes on with the next port next time. */
 #define LOOK_MS 1000

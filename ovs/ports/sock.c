@@ -14,7 +14,7 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_sock);
 
-#define FEW_FRAMES 3                    /* Less than that is worth a word. */
+#define FEW_FRAMES 3                    /* Fewer are logged. */
 
 static uint32_t frames_to_lend(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);

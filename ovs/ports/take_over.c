@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A restart without a gap: the programs that the daemon before left on the
+/* A restart without a gap: the programs that a previous instance left on the
  * devices run its flows until this one is ready for their packets. */
 #include <config.h>
 
@@ -17,7 +17,7 @@
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_take_over);
 
 /* Rounds of run() between the moment when ofproto enables upcalls and the
- * exchange: in the first of them it has yet to hear of the new ports. */
+ * take-over: in the first of them ofproto does not know the new ports yet. */
 #define ROUNDS 2
 
 /* Whether there is something to do.  ofproto is ready when it answers upcalls:
@@ -31,19 +31,18 @@ is_due(struct dpif_xdp_dp *dp)
             && !dp->ports.taken_over);
 }
 
-/* 'port' was left without a program.  Opened anew it gets one as a new port
- * does; if that fails, too, it is tried again and again, and the Interface's
- * error says why. */
+/* 'port' was left without a program.  Opens it anew, which attaches one.  If
+ * that fails, too, it is repeated, and the Interface's error says why. */
 static void
 open_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, int error)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     if (error == ENODEV) {
-        VLOG_INFO("%s: the device went while it was taken over from the "
-                  "daemon before", netdev_get_name(port->dev));
+        VLOG_INFO("%s: the device was removed while it was taken over from "
+                  "the previous instance", netdev_get_name(port->dev));
     } else {
-        VLOG_WARN("%s: the device does not exchange the program of the daemon "
-                  "before (%s), the port is opened again",
+        VLOG_WARN("%s: the device does not replace the previous instance's "
+                  "program (%s), the port is opened again",
                   netdev_get_name(port->dev), ovs_strerror(error));
     }
     dpif_xdp_port_close(dp, port);
@@ -61,7 +60,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     }
     n = oxdp_progs_take_over(dp->progs);
     if (n) {
-        VLOG_INFO("%s: took over %"PRIu32" devices from the daemon before",
+        VLOG_INFO("%s: took over %"PRIu32" devices from the previous instance",
                   dp->name, n);
     }
     dp->ports.taken_over = true;

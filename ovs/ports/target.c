@@ -14,8 +14,8 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_target);
 
-/* A device without XDP of ours is prepared for it only when there is somebody
- * who redirects. */
+/* A device without our XDP program is prepared only if there are programs that
+ * redirect. */
 static bool
 can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -30,7 +30,7 @@ can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     return port->prepared;
 }
 
-/* Has the engine send what goes to 'port'. */
+/* Makes the engine send packets for 'port'. */
 static void
 stop_output(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -42,7 +42,7 @@ stop_output(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     dpif_xdp_flow_unlock(dp);
 }
 
-/* Has flows that wait for this port put again. */
+/* Reinstalls flows that wait for this port. */
 static void
 output_changed(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -87,7 +87,7 @@ follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (!wanted) {
         if (port->redirects && up && !port->shaped) {
             VLOG_INFO("%s: the device does not take redirected frames any "
-                      "more, the engine sends what goes to this port", name);
+                      "more, the engine sends packets for this port", name);
         }
         stop_output(dp, port);
         return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports whose packets programs take at tcx, and the way up from there.
+/* Ports whose packets programs take at tcx, and the upcall pair.
  *
  * What comes up passes through a veth pair of the datapath (core/programs/tcx.h), whose
- * far end is received from as a port is, but is none: the record before each
- * frame says which port it came from. */
+ * peer the engine receives from as from a port: the record before each frame
+ * says from which port it came. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -136,8 +136,8 @@ make_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     return 0;
 }
 
-/* Makes the way up, for the first port with tcx; not at once again if that
- * failed. */
+/* Makes the upcall pair, for the first port with tcx; after a failure only when
+ * some time has passed. */
 static int
 open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
 {

@@ -166,7 +166,7 @@ dpif_xdp_port_leave_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     dp->ports.n_xdp_ports--;
 }
 
-/* Takes back what open_modes() did for 'port', which is not at tcx. */
+/* Undoes what open_modes() did for 'port', which is not at tcx. */
 static void
 take_back(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -208,7 +208,7 @@ dpif_xdp_port_add_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return 0;
 }
 
-/* The file of the program that 'port' shall have, NULL for ours.  The caller
+/* The file of the program that 'port' should have, NULL for ours.  The caller
  * frees it. */
 static char *
 wanted_obj(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)

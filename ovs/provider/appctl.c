@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-appctl xdp/...: what the datapath does, for people and for programs.
+/* ovs-appctl xdp/...: reports of the datapath, as text and as JSON.
  *
  * docs/reference/xdp-appctl.md describes the commands. */
 #include <config.h>
@@ -40,11 +40,11 @@ struct command {
     void (*report)(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
                    struct json *report);
 
-    /* Prints that for people. */
+    /* Prints that as text. */
     void (*text)(const struct json *report, struct ds *);
 };
 
-/* What a call of a command asks for. */
+/* A call of a command. */
 struct request {
     const struct command *command;
     struct dpif_xdp_query query;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `ovs-appctl xdp/...` share.
+/* Shared by the files of `ovs-appctl xdp/...`.
  *
  * A command makes one document of each datapath (base/report.h) and prints
  * it: as JSON, or as text, which is made of the document alone.  So both say
@@ -15,7 +15,7 @@ struct dpif_xdp_port;
 struct ds;
 struct json;
 
-/* What somebody asks for. */
+/* The names and options of a request. */
 struct dpif_xdp_query {
     const char *dp;             /* Name of a datapath; NULL: all. */
     const char *port;           /* Name or number of a port; NULL: all. */

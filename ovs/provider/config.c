@@ -56,8 +56,8 @@ complain(struct reading *reading, const char *format, ...)
     va_end(args);
 }
 
-/* The number that is set as 'key', within limits: too large a number is 'max',
- * too small a one 'min', and what is none, or is negative, the default. */
+/* The number that is set as 'key', within limits: 'max' for a larger number,
+ * 'min' for a smaller one, the default for a negative one or for other text. */
 static uint32_t
 get_number(struct reading *reading, const char *key, uint32_t min,
            uint32_t max, uint32_t default_value)

@@ -169,8 +169,8 @@ dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
         uint64_t handed_over = programs[DP_COUNTER_UP_ENGINE];
         uint64_t all = sum.n_cache_hit + oxdp_hits(programs);
 
-        /* The engine counts what is handed over to it as found in a cache;
-         * some of that is still on its way. */
+        /* The engine counts packets whose flow a program found as cache hits;
+         * some of them are still on their way. */
         sum.n_cache_hit = all - MIN(all, mask_hits + handed_over);
         sum.n_table_hit += mask_hits;
         sum.n_mask_walk += programs[DP_COUNTER_MASKS_WALKED];
@@ -337,7 +337,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
 {
     dpif_xdp_registry_remove(dp);
 
-    /* Nobody answers upcalls any more.  They are disabled, that is, locked,
+    /* ofproto answers no upcalls any more.  They are disabled, that is, locked,
      * and the engine's threads need the lock to end. */
     dpif_xdp_upcall_stop(dp);
 
@@ -348,8 +348,8 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_threads_stop(dp);
     dpif_xdp_port_unlock(dp);
 
-    /* Nobody handles packets any more.  What others still hold for reading
-     * is freed after they quiesce. */
+    /* No thread handles packets any more.  What readers still hold is freed
+     * after they quiesce. */
     dpif_xdp_coverage_count_engine(dp);
     dpif_xdp_flow_lock(dp);
     dpif_xdp_coverage_count_programs(dp);
@@ -412,7 +412,7 @@ create_dp(const struct dpif_class *class, const char *name,
     /* No upcalls until ofproto enables them. */
     dpif_xdp_upcall_init(dp);
 
-    /* Every datapath has this port, and nobody uses it: ofproto's bridges have
+    /* Every datapath has this port, but ofproto does not use it: bridges have
      * ports of their own.  A tap needs no programs. */
     dpif_xdp_port_lock(dp);
     error = dpif_xdp_port_create(dp, name,

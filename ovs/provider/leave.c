@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the daemon, when what is in the kernel goes on without it.
+/* The end of the daemon, when programs and flows in the kernel stay.
  *
  * vswitchd takes its bridges down one after the other, first their OpenFlow
  * rules, while threads of ofproto still revalidate flows and answer upcalls:
@@ -49,7 +49,7 @@ dpif_xdp_is_leaving(void)
     return is;
 }
 
-/* Instead of deleting a flow: says what it has counted. */
+/* Instead of deleting a flow: reports its counts. */
 static int
 keep_flow(struct dpif *dpif, const struct dpif_flow_del *del)
 {

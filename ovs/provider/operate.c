@@ -33,7 +33,7 @@ execute(struct dpif *dpif, struct dpif_execute *op)
         return EINVAL;
     }
     if (op->probe) {
-        /* Executing would send a packet that nobody meant to send. */
+        /* Only a probe: executing would send a packet. */
         return 0;
     }
 
@@ -46,8 +46,8 @@ execute(struct dpif *dpif, struct dpif_execute *op)
 
     dpif_xdp_flow_key_init(&key, op->flow);
 
-    /* Packets from a controller, and of LACP, CFM or BFD, are few, and people
-     * want to see them with tcpdump, to which AF_XDP does not show them. */
+    /* Packets from a controller, and of LACP, CFM or BFD, are few.  They go
+     * through the network stack, so that tcpdump shows them. */
     dpif_xdp_ctx_init(&ctx, dp, NULL);
     ctx.via_stack = true;
     dp_packet_batch_init_packet(&batch, dp_packet_clone(op->packet));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sources of the provider's class share. */
+/* Shared by the files of the provider's class. */
 #ifndef DPIF_XDP_PROVIDER_PRIVATE_H
 #define DPIF_XDP_PROVIDER_PRIVATE_H 1
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command xdp/... asks for. */
+/* Names and options of commands xdp/... */
 #include <config.h>
 
 #include "ovs/provider/appctl.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-appctl xdp/show: what a datapath is made of, and how full it is. */
+/* ovs-appctl xdp/show: the parts of a datapath, and how full its tables are. */
 #include <config.h>
 
 #include "ovs/provider/appctl.h"

@@ -16,7 +16,7 @@
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
 
-/* A number of a document: its key, and what people read. */
+/* A number of a document: its key and its text. */
 struct line {
     const char *key;
     const char *text;

@@ -308,7 +308,7 @@ def hundred_frames(network):
 
 
 def test_counters_go_on(network, hundred):
-    """What the program of the daemon before counted for a port, also while there was no daemon, is not forgotten."""
+    """The counters of a previous instance's programs go on, also those of the time without a daemon."""
     switch = network.switch
     for times in 1, 2:
         before = forwarded(switch, "to-red")
@@ -387,7 +387,7 @@ def test_program_not_exchanged(network):
     assert all(after[name] and after[name] != before[name] for name in after)
     traffic.wait_for_ping(network.red, "10.0.0.2")
 
-    switch.expected += ["does not exchange the program of the daemon before", "refuses generic XDP"]
+    switch.expected += ["does not replace the previous instance's program", "refuses generic XDP"]
     switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
     end(switch, "kill")
     switch.start()

@@ -146,7 +146,7 @@ def test_known_flows_outlive_the_daemon(tcx):
     switch.start()
 
     def runs():
-        """The program of the daemon before may still be there for a moment."""
+        """The previous instance's program may still be there for a moment."""
         traffic.wait_for_ping(tcx.red, "10.0.0.2")
         return flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2]
     lab.wait_until(runs, "flows at tcx again")

@@ -22,7 +22,7 @@ def test_hooks(network):
     """Each way to a hook has its sentence, and the hook that it names is the one in use."""
     switch = network.switch
     found = port(switch, "to-red")
-    assert found["hook"] == "tcx" and "left to offload" in found["why"] and "xdp-hook=xdp" in found["change"]
+    assert found["hook"] == "tcx" and "CHECKSUM_PARTIAL" in found["why"] and "xdp-hook=xdp" in found["change"]
     assert "internal port" in port(switch, "br0")["why"] and port(switch, "br0")["hook"] == "tcx"
 
     cases = (("interface", "to-red", "options:xdp-hook=xdp", "xdp", "options:xdp-hook of the Interface says so"),

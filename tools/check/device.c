@@ -310,7 +310,7 @@ static void check_peer(const struct device *dev)
 
     if (fd < 0) {
         oxdp_fact(OXDP_WARNING, dev->name, "peer", "keep the namespace in /run/netns, or use options:xdp-hook=tcx", "its other end "
-                  "cannot be set up (%s): with hook xdp, packets whose checksums are left to offload go up to the engine",
+                  "cannot be set up (%s): with hook xdp, CHECKSUM_PARTIAL packets go to the engine",
                   fd == -ENOENT ? "no process or mount shows its network namespace" : strerror(-fd));
         return;
     }
