@@ -313,9 +313,9 @@ static void move_entry(const char *path, void *old)
     }
 }
 
-/* A link holds its program, and that its maps: they need no pins of their own any more, but for those to be adopted.  If the previous instance
- * had not come far, the folder "old" has more from before that.  Of two links at one device, which there can be at tcx,
- * the older is the one that handles packets. */
+/* A link holds its program, and that its maps: only maps that may be adopted need pins of their own.  If the previous
+ * instance ended early, the folder "old" has more from before that.  Of two links at one device, which there can be at
+ * tcx, the older is the one that handles packets. */
 static void move_to_old(struct oxdp_pins *pins)
 {
     char old[PATH_MAX];

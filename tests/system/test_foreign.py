@@ -223,7 +223,7 @@ def test_link_before_ours(network, extra, hook):
     with Link("to-extra", TCX_NEXT):
         add(network, hook)
         assert xdp.at_tcx("to-extra") == [None, "oxdp_tcx"]
-        lab.wait_until(lambda: "programs of others" in network.switch.status("to-extra").get("xdp-warning", ""),
+        lab.wait_until(lambda: "foreign programs" in network.switch.status("to-extra").get("xdp-warning", ""),
                        "a warning")
         network.switch.vsctl("del-port", "to-extra")
         assert xdp.at_tcx("to-extra") == [None]
