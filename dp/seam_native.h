@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "dp/ct_table.h"
 #include "dp/omit.h"
 #include "dp/table.h"
 #include "dp/types.h"
@@ -17,6 +18,7 @@ struct dp_ctx {
     __u64 now;                  /* Nanoseconds of CLOCK_MONOTONIC; also its ticks. */
     __u32 cpu;                  /* Which shard of counters to use. */
     struct dp_tables *tables;
+    struct dp_ct_tables *ct;    /* Connections: dp/ct.h. */
     struct dp_omit omit;        /* What is left out. */
 };
 
@@ -74,6 +76,17 @@ DP_INLINE __u32 dp_shared_shards(const struct dp_ctx *ctx)
     }
 DP_TABLES(DP_TABLE)
 #undef DP_TABLE
+
+#define DP_TABLE(NAME, TYPE)                                                            \
+    DP_INLINE TYPE *dp_ct_##NAME##_at(struct dp_ctx *ctx, __u32 i)                      \
+    {                                                                                   \
+        return i < ctx->ct->n_##NAME ? &ctx->ct->NAME[i] : NULL;                        \
+    }
+DP_CT_TABLES(DP_TABLE)
+#undef DP_TABLE
+
+/* Who holds the lock of a bucket of connections. */
+DP_INLINE __u32 dp_ct_owner(const struct dp_ctx *ctx) { return DP_CT_LOCK_USER | ctx->ct->head->epoch; }
 
 #include "dp/seam_raw.h"
 

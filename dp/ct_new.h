@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Connection tracking: making connections, and what a sweeper does to dead ones.
+ *
+ * Two packets that begin the same connection at the same time meet at the lock of its tuple's bucket.  Nobody waits for a
+ * lock: the packet that does not get it is tried again by its caller. */
+#ifndef DP_CT_NEW_H
+#define DP_CT_NEW_H 1
+
+#include "dp/ct_nat.h"
+#include "dp/ct_other.h"
+
+enum dp_ct_made {
+    DP_CT_MADE,                 /* run->ref is the new connection. */
+    DP_CT_REFUSED,              /* A limit, a full table, an exhausted range of NAT. */
+    DP_CT_LOCKED,               /* Again: another CPU was there. */
+};
+
+/* Whether the packet in 'run' may begin a connection; if not it is +inv. */
+DP_INLINE int dp_ct_may_begin(const struct dp_ct_run *run)
+{
+    return run->tuple.proto == DP_IP_TCP ? dp_ct_tcp_may_begin(run->tcp_flags)
+        : dp_ct_like_icmp(run->tuple.proto) ? dp_ct_icmp_may_begin(run) : 1;
+}
+
+/* The bucket where tuple 't' is looked for first, and its hash. */
+DP_INLINE struct dp_ct_bucket *dp_ct_bucket_of(struct dp_ctx *ctx, const struct dp_ct_head *head,
+                                               const struct dp_ct_tuple *t, __u64 *hash)
+{
+    *hash = dp_ct_hash(head, t);
+    return dp_ct_buckets_at(ctx, dp_hash_bucket(*hash, head->bucket_last));
+}
+
+DP_INLINE int dp_ct_lock(struct dp_ct_bucket *bucket, __u32 owner)
+{
+    for (int i = 0; i < DP_CT_LOCK_TRIES; i++) {
+        if (!DP_CT_LOSES() && !__sync_val_compare_and_swap(&bucket->lock, 0, owner)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+DP_INLINE void dp_ct_unlock(struct dp_ct_bucket *bucket) { __sync_lock_test_and_set(&bucket->lock, 0); }
+
+/* Takes an index from the free list.  Returns it + 1, or 0. */
+DP_INLINE __u32 dp_ct_allocate(struct dp_ctx *ctx, struct dp_ct_head *head)
+{
+    __u64 free = DP_READ_ONCE(head->free);
+
+    for (int i = 0; i < DP_CT_LOCK_TRIES; i++) {
+        const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_FREE_FIRST(free) - 1);
+
+        if (!DP_CT_FREE_FIRST(free) || !key) {
+            return 0;
+        }
+
+        __u32 first = DP_CT_FREE_FIRST(free);
+
+        if (dp_ct_swap(&head->free, &free, DP_CT_FREE(DP_READ_ONCE(key->next_free), DP_CT_FREE_TAG(free) + 1))) {
+            return first;
+        }
+    }
+    return 0;
+}
+
+/* Puts the free connection 'index' on the free list.  What held it has gone: a grace period has passed since
+ * dp_ct_leave(), or nobody ever saw it. */
+DP_INLINE void dp_ct_free(struct dp_ctx *ctx, __u32 index)
+{
+    struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
+
+    if (!head || !key) {
+        return;
+    }
+    key->flags = 0;
+    DP_WRITE_ONCE(key->generation, key->generation + 1);
+
+    __u64 free = DP_READ_ONCE(head->free);
+
+    do {
+        DP_WRITE_ONCE(key->next_free, DP_CT_FREE_FIRST(free));
+    } while (!dp_ct_swap(&head->free, &free, DP_CT_FREE(index + 1, DP_CT_FREE_TAG(free) + 1)));
+}
+
+/* Empties slot 'i' of bucket number 'no' if it is 'slot', whose connection is dead or was never published, or gives it
+ * to 'new'.  Returns whether it did. */
+DP_INLINE int dp_ct_take_slot(struct dp_ctx *ctx, const struct dp_ct_head *head, __u32 no, int i, __u64 slot, __u64 new)
+{
+    struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, no);
+    struct dp_ct_tuple t;
+
+    if (!bucket || !dp_ct_swap(&bucket->slot[i], &slot, new)) {
+        return 0;
+    }
+    if (slot) {
+        dp_ct_tuple_of(ctx, DP_CT_REF_INDEX(DP_CT_SLOT_REF(slot)), DP_CT_REF_REPLY(DP_CT_SLOT_REF(slot)), &t);
+
+        __u64 hash;
+        struct dp_ct_bucket *home = dp_ct_bucket_of(ctx, head, &t, &hash);
+
+        if (home && home != bucket) {
+            __sync_fetch_and_add(&home->n_elsewhere, -1);
+        }
+    }
+    return 1;
+}
+
+/* Publishes 'ref' in bucket number 'no', in a slot that is free or whose connection is dead. */
+DP_INLINE int dp_ct_publish_in(struct dp_ctx *ctx, const struct dp_ct_head *head, __u32 no, __u64 slot)
+{
+    const struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, no);
+
+    for (int i = 0; bucket && i < DP_CT_SLOTS; i++) {
+        __u64 old = DP_READ_ONCE(bucket->slot[i]);
+        const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(DP_CT_SLOT_REF(old)));
+
+        if ((!old || (life && DP_READ_ONCE(life->state) & DP_CT_DEAD)) && dp_ct_take_slot(ctx, head, no, i, old, slot)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Makes lookups of 't' find 'ref'.  Returns 0 if there is no room. */
+DP_STAGE int dp_ct_publish(struct dp_ctx *ctx, const struct dp_ct_tuple *t, __u32 ref)
+{
+    const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_bucket *bucket;
+    __u64 hash;
+
+    if (!head || !t) {
+        return 0;
+    }
+    bucket = dp_ct_bucket_of(ctx, head, t, &hash);
+    if (!bucket) {
+        return 0;
+    }
+
+    __u64 slot = DP_CT_SLOT(dp_hash_tag(hash), ref);
+    __u32 elsewhere = dp_hash_alternative(hash, head->bucket_last);
+
+    if (dp_ct_publish_in(ctx, head, dp_hash_bucket(hash, head->bucket_last), slot)) {
+        return 1;
+    }
+    if (elsewhere == dp_hash_bucket(hash, head->bucket_last)) {
+        return 0;
+    }
+    __sync_fetch_and_add(&bucket->n_elsewhere, 1);
+    if (dp_ct_publish_in(ctx, head, elsewhere, slot)) {
+        return 1;
+    }
+    __sync_fetch_and_add(&bucket->n_elsewhere, -1);
+    return 0;
+}
+
+/* Lookups of direction 'd' of connection 'index' do not find it any more. */
+DP_STAGE void dp_ct_unpublish(struct dp_ctx *ctx, __u32 index, __u32 d)
+{
+    const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_tuple t;
+
+    if (!head || !dp_ct_keys_at(ctx, index)) {
+        return;
+    }
+    dp_ct_tuple_of(ctx, index, d, &t);
+
+    __u64 hash = dp_ct_hash(head, &t);
+    __u64 slot = DP_CT_SLOT(dp_hash_tag(hash), DP_CT_REF(index, d));
+
+    for (int k = 0; k < 2; k++) {
+        __u32 no = k ? dp_hash_alternative(hash, head->bucket_last) : dp_hash_bucket(hash, head->bucket_last);
+        const struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, no);
+
+        for (int i = 0; bucket && i < DP_CT_SLOTS; i++) {
+            while (DP_READ_ONCE(bucket->slot[i]) == slot) {
+                if (dp_ct_take_slot(ctx, head, no, i, slot, 0)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/* The zone whose limit counts connections of 'zone', or NULL. */
+DP_INLINE struct dp_ct_zone *dp_ct_limit_of(struct dp_ctx *ctx, __u16 zone, __u8 *flag)
+{
+    struct dp_ct_zone *z = dp_ct_zones_at(ctx, zone);
+
+    *flag = DP_CT_KEY_OWN_LIMIT;
+    if (z && !(DP_READ_ONCE(z->flags) & DP_CT_ZONE_LIMITED)) {
+        *flag = DP_CT_KEY_DEFAULT_LIMIT;
+        z = dp_ct_zones_at(ctx, DP_CT_ZONE_DEFAULT);
+        if (z && !(DP_READ_ONCE(z->flags) & DP_CT_ZONE_LIMITED)) {
+            *flag = 0;
+            return 0;
+        }
+    }
+    return z;
+}
+
+/* Counts one more of at most 'limit'.  Returns 0 if there are as many already. */
+DP_INLINE int dp_ct_admit(__u32 *count, __u32 limit)
+{
+    if (DP_READ_ONCE(*count) >= limit) {
+        return 0;
+    }
+    if (__sync_fetch_and_add(count, 1) >= limit) {
+        __sync_fetch_and_add(count, -1);
+        return 0;
+    }
+    return 1;
+}
+
+/* Takes the counts of a connection with these 'flags' back. */
+DP_INLINE void dp_ct_discount(struct dp_ctx *ctx, struct dp_ct_head *head, __u16 zone, __u32 seq, __u8 flags)
+{
+    struct dp_ct_zone *z = flags & DP_CT_KEY_OWN_LIMIT ? dp_ct_zones_at(ctx, zone)
+        : flags & DP_CT_KEY_DEFAULT_LIMIT ? dp_ct_zones_at(ctx, DP_CT_ZONE_DEFAULT) : 0;
+
+    if (z && DP_READ_ONCE(z->seq) == seq) {
+        __sync_fetch_and_add(&z->count, -1);
+    }
+    __sync_fetch_and_add(&head->n_conns, -1);
+}
+
+/* Userspace alone: the dead connection 'index' is in no bucket and no count any more.  After a grace period
+ * dp_ct_free() makes it available. */
+DP_INLINE void dp_ct_leave(struct dp_ctx *ctx, __u32 index)
+{
+    struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    const struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
+
+    if (head && key) {
+        dp_ct_unpublish(ctx, index, 0);
+        dp_ct_unpublish(ctx, index, 1);
+        dp_ct_discount(ctx, head, key->zone, key->limit_seq, key->flags);
+    }
+}
+
+/* Writes connection 'index', which nobody sees yet. */
+DP_INLINE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const struct dp_ct_action *action, __u32 index,
+                         __u8 flags, __u32 limit_seq, __u32 now)
+{
+    struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
+    struct dp_ct_life *life = dp_ct_lives_at(ctx, index);
+    struct dp_ct_addr6 *a = dp_ct_addr6_at(ctx, index);
+    struct dp_ct_words words = { 0 };
+
+    if (!key || !life || !a) {
+        return 0;
+    }
+    key->zone = run->tuple.zone;
+    key->proto = run->tuple.proto;
+    key->flags = flags | DP_CT_KEY_USED | (run->tuple.v6 ? DP_CT_KEY_V6 : 0);
+    key->marks = 0;
+    key->policy = action->policy;
+    key->nat = !(action->flags & DP_CT_NAT) ? 0
+        : action->flags & DP_CT_TO_SRC ? DP_CT_NAT_SRC : action->flags & DP_CT_TO_DST ? DP_CT_NAT_DST : 0;
+    key->limit_seq = limit_seq;
+    for (int i = 0; i < 2; i++) {
+        key->l4[0][i] = run->tuple.l4[i];
+        key->l4[1][i] = run->reply.l4[i];
+        key->ip4[0][i] = run->tuple.addr[i][0];
+        key->ip4[1][i] = run->reply.addr[i][0];
+    }
+    if (run->tuple.v6) {
+        __builtin_memcpy(a->addr[0], run->tuple.addr, sizeof a->addr[0]);
+        __builtin_memcpy(a->addr[1], run->reply.addr, sizeof a->addr[1]);
+    }
+    if (run->tuple.proto == DP_IP_TCP) {
+        dp_ct_tcp_begin(run, &words);
+    } else {
+        words.state = dp_ct_other_begin(run->tuple.proto);
+    }
+    life->window[0] = words.window[0];
+    life->window[1] = words.window[1];
+    life->used = now;
+    life->version++;
+    DP_WRITE_ONCE(life->state, words.state);
+    return 1;
+}
+
+/* Makes the connection of run->tuple and run->reply, whose buckets are locked. */
+DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
+{
+    struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_zone *zone;
+    __u32 seq = 0, index;
+    __u8 flags;
+
+    if (!head || !run || !action) {
+        return DP_CT_REFUSED;
+    }
+    zone = dp_ct_limit_of(ctx, action->zone, &flags);
+    if (zone) {
+        seq = DP_READ_ONCE(zone->seq);
+        if (!dp_ct_admit(&zone->count, DP_READ_ONCE(zone->limit))) {
+            return DP_CT_REFUSED;
+        }
+    }
+    if (!dp_ct_admit(&head->n_conns, DP_READ_ONCE(head->maxconns))) {
+        if (zone) {
+            __sync_fetch_and_add(&zone->count, -1);
+        }
+        return DP_CT_REFUSED;
+    }
+    index = dp_ct_allocate(ctx, head);
+    if (index && dp_ct_fill(ctx, run, action, index - 1, flags, seq, now)) {
+        run->ref = DP_CT_REF(index - 1, 0);
+        if (dp_ct_publish(ctx, &run->tuple, run->ref)) {
+            if (dp_ct_publish(ctx, &run->reply, run->ref | 1)) {
+                return DP_CT_MADE;
+            }
+            /* Somebody may have found it by now: the sweeper gets it. */
+            dp_ct_kill(ctx, index - 1);
+            run->ref = 0;
+            __sync_fetch_and_add(&head->n_full, 1);
+            return DP_CT_REFUSED;
+        }
+        run->ref = 0;
+        dp_ct_free(ctx, index - 1);
+    }
+    dp_ct_discount(ctx, head, action->zone, seq, flags);
+    __sync_fetch_and_add(&head->n_full, 1);
+    return DP_CT_REFUSED;
+}
+
+/* Makes a connection for the packet in 'run'.  Returns enum dp_ct_made. */
+DP_STAGE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
+{
+    const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_bucket *first, *second;
+    struct dp_ct_zone *zone;
+    int made = DP_CT_LOCKED;
+    __u64 hash;
+    __u8 flag;
+
+    if (!head || !run || !action) {
+        return DP_CT_REFUSED;
+    }
+    zone = dp_ct_limit_of(ctx, action->zone, &flag);
+    if ((zone && DP_READ_ONCE(zone->count) >= DP_READ_ONCE(zone->limit))
+        || DP_READ_ONCE(head->n_conns) >= DP_READ_ONCE(head->maxconns)
+        || !dp_ct_choose(ctx, run, action, now)) {
+        return DP_CT_REFUSED;
+    }
+    first = dp_ct_bucket_of(ctx, head, &run->tuple, &hash);
+    second = dp_ct_bucket_of(ctx, head, &run->reply, &hash);
+    if (!first || !second || !dp_ct_lock(first, dp_ct_owner(ctx))) {
+        return DP_CT_LOCKED;
+    }
+
+    /* Only NAT's second tuple must be new: that of another connection is its first one reversed. */
+    int translated = action->flags & DP_CT_NAT && action->flags & (DP_CT_TO_SRC | DP_CT_TO_DST);
+
+    if (!translated || second == first || dp_ct_lock(second, dp_ct_owner(ctx))) {
+        if (!dp_ct_find(ctx, &run->tuple, now) && !(translated && dp_ct_is_taken(ctx, run, now))) {
+            made = dp_ct_insert(ctx, run, action, now);
+        }
+        if (translated && second != first) {
+            dp_ct_unlock(second);
+        }
+    }
+    dp_ct_unlock(first);
+    return made;
+}
+
+#endif /* dp/ct_new.h */
