@@ -22,7 +22,7 @@ def run(w, peer, settings):
         w.make_veth(port, f"box{i}", "c0", f"02:00:00:00:00:{0x11 + i:02x}")
     sink = w.sink(*peer.sink_at)
     peer.start(w, [first, *functions, last], RULE)
-    for i in range(N_FUNCTIONS):            # After the switch: XDP_TX needs its program on the other end.
+    for i in range(N_FUNCTIONS):            # After the switch: XDP_TX needs its program on the peer.
         w.hold("return", "--dev", "c0", namespace=f"box{i}")
     answers = {}
     for n in range(N_FUNCTIONS + 1):

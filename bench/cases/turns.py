@@ -47,7 +47,7 @@ def can(peer, rule):
 
 
 def change(w, peer, sink, rule):
-    """Has the switch follow another rule, and come to rest."""
+    """Gives the switch another rule, and waits until its flows do not change."""
     if rule == "exact":
         datapath.replace_flows(peer, datapath.exact_flows(1000, 20))
     else:

@@ -64,7 +64,7 @@ int bench_run_serve(const struct bench_options *options)
     return 0;
 }
 
-/* Sends back what the next connection sends, until its other end closes it. */
+/* Sends back what the next connection sends, until the client closes it. */
 static void answer_connection(int listener)
 {
     int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC), one = 1;

@@ -37,7 +37,7 @@ struct bench_options {
     const char *dev, *to;           /* Names of --dev and --to, which the command 'vm' creates. */
 };
 
-/* Sends frames into --dev as if it received them from a wire on its far end; prints what it sent. */
+/* Sends frames into --dev as if it received them from a wire; prints what it sent. */
 int bench_run_generate(const struct bench_options *);
 
 /* Sends test runs into --dev and into --to by turns; prints pairs of how long each took, nanoseconds a frame.  Where

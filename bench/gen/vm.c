@@ -30,7 +30,7 @@ static int make_tap(const char *name)
     return -1;
 }
 
-/* Copies up to BURST frames; what the other end does not take is lost, as on a wire. */
+/* Copies up to BURST frames; frames that the receiver does not take are lost, as on a wire. */
 static void copy(int from, int to)
 {
     char frame[BENCH_FRAME_MAX + 4];

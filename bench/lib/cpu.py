@@ -26,7 +26,7 @@ def of_main_threads(pids):
 
 
 def of_machine():
-    """Seconds that the CPUs were busy, whoever used them."""
+    """Seconds that the CPUs were busy, with any process."""
     return _busy_and_stolen()[0]
 
 

@@ -17,7 +17,7 @@ TRIES = 4               # Of one run, if the hypervisor takes too much meanwhile
 
 def tcp(w, peer, settings, streams=1, server="sink", back=False):
     """Goodput in bits per second, of all streams, and retransmitted segments per second.  'server': the namespace of
-    the other end; None: the switch's own.  'back': from there to gen.  Of several runs the least disturbed counts."""
+    the peer; None: the switch's own.  'back': from there to gen.  Of several runs the least disturbed counts."""
     tries = []
     while len(tries) < TRIES and (not tries or tries[-1][0] > settings["stolen"]):
         theft = cpu.Theft()

@@ -21,7 +21,7 @@ bool oxdp_internal_supported(char **ret_why);
 void oxdp_internal_device(const char *name, char ret_device[IF_NAMESIZE]);
 
 /* Makes interface 'name', down and without addresses, and the switch's end, which is up.  If they exist, because a
- * process before made them, they stay as they are, wherever the host's end is now.  0, or a negative errno with a
+ * previous instance made them, they stay as they are, wherever the host's end is now.  0, or a negative errno with a
  * sentence in '*ret_error' (malloc'd). */
 int oxdp_internal_create(const char *name, char **ret_error);
 

@@ -124,7 +124,7 @@ void oxdp_table_rank_masks(struct oxdp_table *);
 /* Hits in the last-flow cache (dp/predict.h), in all. */
 uint64_t oxdp_table_predicted(const struct oxdp_table *);
 
-/* One of the masks that lookups walk: the 'position'th, of oxdp_table_usage()'s 'masks'. */
+/* One of the masks that lookups try: the 'position'th, of oxdp_table_usage()'s 'masks'. */
 struct oxdp_table_mask_info {
     union dp_key words;
     uint32_t n_flows;

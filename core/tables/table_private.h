@@ -39,7 +39,7 @@ struct oxdp_table {
     uint32_t last_id;
 };
 
-/* The masks that readers walk now, and how many. */
+/* The masks that readers try now, and how many. */
 static inline uint8_t *oxdp_table_order(struct dp_head *head)
 {
     return &head->order[DP_MASKS_FIRST(head->masks_now)];

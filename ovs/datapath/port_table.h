@@ -70,7 +70,7 @@ struct dpif_xdp_port {
     struct netdev *netdev;              /* As Open vSwitch knows the port. */
     struct netdev *dev;                 /* Where its packets come and go: the
                                          * same, but of an internal port the
-                                         * other end (netdev_internal.h). */
+                                         * peer (netdev_internal.h). */
     char *type;                         /* Port type. */
     struct netdev_saved_flags *sf;      /* Promiscuous mode. */
     bool can_send;
@@ -88,8 +88,8 @@ struct dpif_xdp_port {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     unsigned int retry_ms               /* How long to wait for that. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    uint32_t largest_mtu                /* Of the device, or of the other end
-                                         * of a veth: bounds what arrives. */
+    uint32_t largest_mtu                /* Of the device, or of a veth's peer:
+                                         * bounds what arrives. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct oxdp_device device;          /* Linux device, if 'is_device': written
                                          * while the port is not open. */
@@ -108,7 +108,7 @@ struct dpif_xdp_port {
     bool tcx_egress                     /* oxdp_tcx_has_egress(), as last
                                          * seen. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    long long int next_look             /* For programs of others, ms. */
+    long long int next_look             /* For foreign programs, ms. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     long long int next_guest_look       /* At what a guest sends, ms. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);

@@ -412,10 +412,10 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
 
 /* The flow that 'put' would modify, or that forbids it to create one, if none has
  * the identifier in 'put': that with 'ufid', if there is no such identifier,
- * or, failing that, one that packets like 'key' match.  Whoever creates a flow
- * by identifier asks after a packet that matched none: then only another of the
- * same kind, for which another packet asked, is in the way, and that shows when
- * it is installed. */
+ * or, failing that, one that packets like 'key' match.  A flow is
+ * created by identifier after a packet that matched none.  Only a flow of the
+ * same kind, created for another packet meanwhile, can be in the way.  That is
+ * found out when it is installed. */
 static struct dpif_xdp_flow *
 find_existing(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
               const ovs_u128 *ufid, const struct flow *key)

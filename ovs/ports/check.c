@@ -259,7 +259,7 @@ dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
         VLOG_WARN("%s: the device has ingress filters of tc, the first of kind "
                   "%s with priority %"PRIu32", which see no packet any more "
                   "that the switch takes, because it stands before them: do "
-                  "the same in OpenFlow, or at the other end of the "
+                  "the same in OpenFlow, or on the other side of the "
                   "wire (\"tc filter show dev %s ingress\" lists them)",
                   netdev_get_name(port->dev), first.kind, first.priority,
                   netdev_get_name(port->dev));

@@ -35,7 +35,7 @@ struct port {
     char name[IF_NAMESIZE];
     struct oxdp_device dev;
     struct oxdp_sock *sock;
-    int peer;                   /* AF_PACKET socket on the other end. */
+    int peer;                   /* AF_PACKET socket on the peer. */
 };
 
 struct switch_ {

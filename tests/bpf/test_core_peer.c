@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a container's stack leaves unfinished, and how it gets finished:
+/* CHECKSUM_PARTIAL and GSO of a container's stack, and how it gets finished:
  *
  *     [ namespace of a child process ]            [ namespace of the test ]
  *       UDP, TCP, SCTP, VLAN --- q0 ------------- p0 [XDP] --- AF_XDP: the test
@@ -209,7 +209,7 @@ static bool is_valid(const struct world *w, int tags)
     return sum == 0xffff;
 }
 
-/* Linux's own unfinished checksums are recognised and finished. */
+/* CHECKSUM_PARTIAL is recognised and completed. */
 static void assert_completes(struct world *w, int tags, uint8_t protocol)
 {
     receive(w, tags, protocol);

@@ -75,7 +75,7 @@ static void test_queues(void **state)
     oxdp_sock_close(next);
     sandbox_run("ip link del multi && ip link del next");
 
-    /* More transmit queues at the other end than receive queues here. */
+    /* More transmit queues on the peer than receive queues here. */
     sandbox_run("ip link add few numrxqueues 1 numtxqueues 1 type veth "
                 "peer name many numrxqueues 2 numtxqueues 2");
     assert_int_equal(oxdp_device_get("few", &dev), 0);

@@ -18,7 +18,7 @@
 #include "dp/record.h"
 #include "tests/bpf/switch.h"
 
-/* Every frame goes up with its port in the record and its bytes unchanged, whatever its length. */
+/* Every frame reaches the engine with its port in the record and its bytes unchanged, whatever its length. */
 static void test_receive(void **state)
 {
     static const size_t lens[] = { 60, 64, 1000, 1514 };
@@ -369,7 +369,7 @@ static void test_counters(void **state)
     assert_null(oxdp_counter_text(DP_N_COUNTERS));
 }
 
-/* Whoever comes second is told so, and who was first. */
+/* The second process gets an error that names the first. */
 static void test_busy(void **state)
 {
     struct switch_ *sw = *state;

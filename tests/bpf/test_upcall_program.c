@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oxdp_upcall, at the far end of the upcall pair, by BPF_PROG_TEST_RUN: what it loses is counted for the port whose packet
+/* oxdp_upcall, on the peer of the upcall pair, by BPF_PROG_TEST_RUN: what it loses is counted for the port whose packet
  * it was, and what is not ours it leaves alone. */
 #include <linux/bpf.h>
 #include <stdarg.h>

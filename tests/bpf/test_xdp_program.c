@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the XDP program does with a frame that it cannot hand up, by BPF_PROG_TEST_RUN: verdict and
+/* What the XDP program does with a frame that it cannot hand to the engine, by BPF_PROG_TEST_RUN: verdict and
  * counter. */
 #include <errno.h>
 #include <linux/bpf.h>

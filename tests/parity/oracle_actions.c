@@ -59,7 +59,7 @@ enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf
 
         if (done ? !same(&ours[0], &theirs) : i == 1) {
             fprintf(stderr, "omitting parts %#x, words %#llx, operations %#llx: %s\n", omit[i].parts,
-                    (unsigned long long) omit[i].words, (unsigned long long) omit[i].ops, done ? "executed" : "handed over");
+                    (unsigned long long) omit[i].words, (unsigned long long) omit[i].ops, done ? "executed" : "handed to the engine");
             describe(frame, len, actions);
             return PARITY_DIFFERENT;
         }
@@ -128,7 +128,7 @@ static void no_grace(void *aux)
 {
 }
 
-/* Returns false if the frame was handed over untouched. */
+/* Returns false if the frame was handed to the engine untouched. */
 static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
                      const struct dp_omit *omit, struct outcome outcome[2])
 {
@@ -167,8 +167,8 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
         outcome[1].hash = outcome[0].hash;      /* For nobody, and not computed. */
     }
     if (done[0] != done[1] || (done[0] && memcmp(&outcome[0], &outcome[1], sizeof *outcome))) {
-        fprintf(stderr, "the same frame again: %s, first %s\n", done[1] ? "executed" : "handed over",
-                done[0] ? "executed" : "handed over");
+        fprintf(stderr, "the same frame again: %s, first %s\n", done[1] ? "executed" : "handed to the engine",
+                done[0] ? "executed" : "handed to the engine");
         same(&outcome[1], &outcome[0]);
         abort();
     }
@@ -207,7 +207,7 @@ static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     case DP_FATE_ENGINE:
         if (!run.passes) {
             if (ctx.data != buffer + HEADROOM || ctx.end - ctx.data != len || memcmp(ctx.data, frame, len)) {
-                fprintf(stderr, "handed over, but touched\n");
+                fprintf(stderr, "handed to the engine, but touched\n");
                 abort();
             }
             done = false;

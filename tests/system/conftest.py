@@ -94,7 +94,7 @@ class Network:
         return container
 
     def plug(self, name, mtu=1500):
-        """A namespace at the other end of the new device to-'name', which is no port yet."""
+        """A namespace with the peer of the new device to-'name', which is no port yet."""
         container = self.world.enter_context(lab.Namespace(name))
         lab.make_veth(f"to-{name}", container, mtu=mtu)
         return container

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets as sockets leave them to devices: to be cut into segments (GSO), with a checksum yet to be summed up, perhaps
-with a VLAN tag beside the bytes.  Sent and received whole through packet sockets with PACKET_VNET_HDR."""
+with a VLAN tag in VLAN acceleration.  Sent and received whole through packet sockets with PACKET_VNET_HDR."""
 import select
 from dataclasses import dataclass
 

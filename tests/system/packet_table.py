@@ -25,7 +25,7 @@ class Row:
     frame: bytes
     flows: list             # (key without in_port and eth, actions): the first, and what it recirculates to.
     output: dict            # {port name: bytes}; empty: dropped.
-    xdp: bool = True        # Whether programs at XDP execute it, or hand it over.
+    xdp: bool = True        # Whether programs at XDP execute it, or hand it to the engine.
     tcx: bool = True        # Likewise at tcx.
 
 

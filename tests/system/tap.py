@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of a tap, as QEMU is: struct virtio_net_hdr stands before each packet, and says what is left to be done."""
+"""The reader of a tap, as QEMU is: struct virtio_net_hdr stands before each packet, with CHECKSUM_PARTIAL and GSO."""
 import fcntl
 import os
 import struct
@@ -24,7 +24,7 @@ class Tap:
         lab.run("ip", "link", "set", name, "up")
 
     def offload(self, features):
-        """What the guest takes unfinished."""
+        """The offloads that the guest takes."""
         fcntl.ioctl(self._file, TUNSETOFFLOAD, features)
 
     def send(self, frame, *, flags=0, gso_type=0, header_len=0, gso_size=0, start=0, offset=0):

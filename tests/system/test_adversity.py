@@ -33,7 +33,7 @@ def needs_xdp():
 
 
 class Ends:
-    """A switch with two ports on which nobody else speaks, and the far ends of their wires."""
+    """A switch with two ports without other traffic, and the peers of their devices."""
 
     def __init__(self, world, switch, **config):
         quiet = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"

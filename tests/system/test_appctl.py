@@ -69,7 +69,7 @@ def test_stats(network):
 
 
 def test_stats_of_handing_over(network):
-    """What the engine executes is counted as handed over, and its drops by name."""
+    """What the engine executes is counted as handed to the engine, and its drops by name."""
     switch = network.switch
     switch.flows("br0", "in_port=to-red,udp,actions=output:to-green,dec_ttl,output:to-blue", "actions=drop")
     send(network, 1)

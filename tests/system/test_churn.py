@@ -79,7 +79,7 @@ def test_nothing_leaks(network, happen):
             traffic.Stream(network.red, network.blue, "10.0.0.3", port=5005, interval=0.0005) as other:
         once()
         other.flowing()
-        # The second program (docs/decisions/0006) else comes when flows have come to rest.
+        # The second program (docs/decisions/0006) else comes when flows have not changed for a while.
         lab.wait_until(lambda: switch.appctl("xdp/specialise", check=False).strip().endswith("done"),
                        "the program that fits the flows")
         before = Inventory(switch)

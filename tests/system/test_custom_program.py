@@ -173,8 +173,8 @@ REFUSALS = {
     "mute": r"it does not say what it can do",
     "tables": r"it was built for tables of version 999, this is version \d+: build it again",
     "records": r"it was built for records of version 998, this is version \d+: build it again",
-    "layout": r"its tables are laid out otherwise than those of this version: build it again",
-    "member": r"its tables are laid out otherwise than those of this version, first at stats\.packets: build it again",
+    "layout": r"its tables have another layout than those of this version: build it again",
+    "member": r"its tables have another layout than those of this version, first at stats\.packets: build it again",
     "maps": r"its map 'outputs' .* is not like that of this version .*: build it again",
     "unsafe": r"the kernel's verifier refuses it \(Permission denied\): .*invalid access to packet",
 }

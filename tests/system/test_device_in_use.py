@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that somebody else uses: what the switch must not take it refuses, and of the rest it warns."""
+"""Devices in use: the switch refuses some, and warns of the others."""
 import pytest
 
 import lab

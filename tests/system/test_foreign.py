@@ -33,7 +33,7 @@ def _only_xdp():
 
 
 def load(kind, code):
-    """The descriptor of somebody else's program."""
+    """The descriptor of a foreign program."""
     instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
     return xdp.bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", TYPES[kind], len(code) // 8, ctypes.addressof(instructions),
                                               ctypes.addressof(licence)))
@@ -58,7 +58,7 @@ def pin(descriptor, name):
 
 
 class Link:
-    """Somebody else's program at tcx of a device, as long as this is open."""
+    """A foreign program at tcx of a device, as long as this is open."""
 
     def __init__(self, device, verdict, where=TCX_INGRESS):
         loaded = program("tc", verdict)

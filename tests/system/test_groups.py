@@ -94,7 +94,7 @@ def test_flood_of_a_learning_switch(network):
 
 
 def test_statistics(network):
-    """The rule and the datapath's flow count a frame once, each port one copy; nothing goes up."""
+    """The rule and the datapath's flow count a frame once, each port one copy; the engine gets nothing."""
     switch, count = network.switch, 500
     switch.flows("br0", "cookie=7,in_port=to-red,udp,actions=push_vlan:0x8100,set_field:4105->vlan_vid,output:to-green,"
                  "output:to-blue", "priority=0,actions=drop")

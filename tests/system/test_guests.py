@@ -134,7 +134,7 @@ def arrived(network, one, other):
 
 
 def test_hook_is_what_the_guest_needs(network):
-    """Offloads leave packets unfinished, which XDP cannot have; a guest without them is served by XDP."""
+    """XDP cannot handle packets with CHECKSUM_PARTIAL and GSO; a guest without offloads is served by XDP."""
     for name in MODELS:
         assert network.hook(name) == ("xdp" if name in ("plain", "sender") else "tcx"), name
 
@@ -150,7 +150,7 @@ def test_traffic(network, one, other):
 
 @pytest.mark.parametrize("other", ("red", "queues"))
 def test_engine(network, other):
-    """What a guest leaves to be segmented is, before the engine gets it."""
+    """Packets of a guest with GSO are segmented before the engine gets them."""
     network.switch.flows("br0", "priority=1,tcp,actions=ct(table=1)", "priority=0,actions=normal",
                          "table=1,priority=1,ct_state=+new,tcp,actions=ct(commit),normal", "table=1,priority=0,actions=normal")
     exchange(network, "virtio", other)
@@ -179,7 +179,7 @@ def segments_lost(network, name):
 
 
 def test_hook_follows_what_the_guest_sends(network):
-    """A guest that takes nothing unfinished sends it all the same: nothing shows that before."""
+    """A guest that takes no offloads sends packets with them: nothing shows that before."""
     exchange(network, "sender", "red")
     assert network.hook("sender") == "tcx"
     assert segments_lost(network, "sender")

@@ -121,7 +121,7 @@ def test_bond_polls_the_link(world, switch):
 def htb():
     answer = lab.run("tc", "qdisc", "add", "dev", "lo", "root", "htb", check=False)
     if answer:
-        pytest.skip(f"this kernel has no HTB queueing discipline: {answer.strip()}")
+        pytest.skip(f"this kernel has no HTB qdisc: {answer.strip()}")
 
 
 def test_qos_shapes(world, host, switch, htb):

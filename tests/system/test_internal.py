@@ -185,7 +185,7 @@ def test_another_name(network):
 
 
 def test_name_taken_meanwhile(network):
-    """A device of somebody else that got the name is left alone."""
+    """A foreign device that got the name is left alone."""
     switch = network.switch
     switch.expected += [r"\bbr0\b"]
     switch.crash()
@@ -359,7 +359,7 @@ def test_removed(network):
 
 
 def test_names(network):
-    """The longest that Linux has, alike at the beginning; and one whose other end is taken."""
+    """The longest that Linux has, alike at the beginning; and one whose peer's name is taken."""
     switch = network.switch
     switch.expected += [r"\bclash\b"]
     long_names = "fifteen-letters", "fifteen-LETTERS"
@@ -414,7 +414,7 @@ def serves(network, name, namespace=None, number=50):
 
 
 def test_interface_deleted(network):
-    """Somebody deletes an interface: there is a new one soon, with the same hardware address, and others go on."""
+    """An interface is deleted: there is a new one soon, with the same hardware address, and others go on."""
     switch = network.switch
     switch.expected += [r"\bbr0\b"]
     with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
@@ -489,7 +489,7 @@ def test_taps_where_programs_are_not_permitted(world, host):
 
 
 def test_tunnel_to_an_address_of_the_bridge(network):
-    """Open vSwitch finds the way to a tunnel's other end through br0's address and routes."""
+    """Open vSwitch finds the way to a tunnel's remote endpoint through br0's address and routes."""
     switch = network.switch
     switch.add_bridge("overlay")
     lab.run("ip", "link", "set", "overlay", "up")

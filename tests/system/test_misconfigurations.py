@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that people get wrong, in tables: what was given, and the sentence that says what is wrong with it and what to do.
+"""Misconfigurations, in tables: what was given, and the sentence that says what is wrong with it and what to do.
 
 After each row the switch forwards as before.  The tests of one feature have its details (test_options.py,
-test_device_in_use.py, test_settings.py ...); a row here is the promise that nothing is taken or ignored without a word.
+test_device_in_use.py, test_settings.py ...); a row here is the promise that nothing is taken or ignored silently.
 """
 import contextlib
 

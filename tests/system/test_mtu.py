@@ -78,7 +78,7 @@ def set_mtu_of_both(namespace, device, mtu):
 
 
 def test_large_at_the_other_end(network):
-    """The kernel attaches no XDP program to a veth whose other end has a large MTU."""
+    """The kernel attaches no XDP program to a veth whose peer has a large MTU."""
     network.switch.expected += ["larger than XDP takes"]
     extra = network.plug("extra")
     lab.add_addresses(extra, "eth0", "10.0.0.9/24")

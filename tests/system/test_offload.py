@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A second packet table, for what sockets send: packets of several segments, with checksums yet to be computed, with a
-VLAN tag beside them.  In the end the same bytes are on the wire, wherever a flow runs and whatever devices do:
+VLAN tag in VLAN acceleration.  In the end the same bytes are on the wire, wherever a flow runs and whatever devices do:
 
     whole       tcx; the ports' devices take packets as they are.  One leaves for one that came, nothing computed.
     segmented   tcx; the ports' devices take none such: the kernel computes and segments behind the switch.
@@ -28,7 +28,7 @@ PLAIN_OFFLOADS = ("tx", "off", "tso", "off", "gso", "off", "sg", "off", "txvlan"
 
 KEYS = {"tcp4": "eth_type(0x0800),ipv4(proto=6,frag=no),tcp()", "udp4": "eth_type(0x0800),ipv4(proto=17,frag=no),udp()",
         "tcp6": "eth_type(0x86dd),ipv6(proto=6,frag=no),tcp()", "udp6": "eth_type(0x86dd),ipv6(proto=17,frag=no),udp()"}
-KEYS |= {"udptunnel4": KEYS["udp4"], "udptunnel6": KEYS["udp6"]}    # VXLAN: the inner packet's checksum is unfinished.
+KEYS |= {"udptunnel4": KEYS["udp4"], "udptunnel6": KEYS["udp6"]}    # VXLAN: the inner packet is CHECKSUM_PARTIAL.
 KEYS |= {"udpsegments4": KEYS["udp4"], "udpsegments6": KEYS["udp6"]}    # As sockets with UDP_SEGMENT send.
 TUNNEL_LEN = 8 + 8                          # UDP and VXLAN.
 
@@ -207,7 +207,7 @@ def fault_of(end, want, whole, keeps):
     if whole and keeps and (len(came) > 1 or came[0].start is None):
         return "a device was to do what has been done"
     if not whole and [packet for packet in came if packet.start is not None or packet.gso_size]:
-        return "something is left to be done"
+        return "it has CHECKSUM_PARTIAL or GSO"
     return None
 
 

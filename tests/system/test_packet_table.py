@@ -99,7 +99,7 @@ def test_on_the_wire(world, switch, host, tier, config, layer, claims):
 
 
 def lay_wires(world, switch, kind=wire.Wire):
-    """Three ports without any traffic of their own, whose flows would be in the way; returns the far ends."""
+    """Three ports without any traffic of their own, whose flows would be in the way; returns their peers."""
     quiet = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
     lab.run(*quiet)
     switch.add_bridge("br0")

@@ -175,7 +175,7 @@ def test_mode_changed_under_traffic(network):
 
 
 def test_foreign_xdp_program(network):
-    """Somebody else's program stays where it is, and the port says why it does not work."""
+    """A foreign program stays where it is, and the port says why it does not work."""
     network.switch.expected += ["to-extra"]
     network.plug("extra")
     xdp.pin_foreign_program("/sys/fs/bpf/foreign")

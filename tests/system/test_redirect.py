@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames are redirected only to devices that take them: a veth does while its other end has GRO on."""
+"""Frames are redirected only to devices that take them: a veth does while its peer has GRO on."""
 import re
 
 import pytest

@@ -82,7 +82,7 @@ def test_stats_of_a_port(network):
 
 
 def test_interface_statistics(network):
-    """What programs did with a port's packets is in the Interface's statistics, and who is at the other end in its status."""
+    """What programs did with a port's packets is in the Interface's statistics, and the veth's peer in its status."""
     switch = network.switch
     switch.vsctl("set", "open", ".", "other_config:stats-update-interval=1000")
     ping(network)

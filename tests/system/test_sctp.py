@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SCTP sockets whose ports a flow changes at tcx, both ways: its checksum, a CRC-32C over all that follows, stays right,
-whoever computes it.
+with every implementation.
 
     red ---[ 5004 -> 5005 ]--- green
 """

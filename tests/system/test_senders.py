@@ -18,7 +18,7 @@ HOOK = "tcx"
 RED = "02:00:00:00:00:01"
 MTU = 1500
 MAX_SENDERS = 64        # DPIF_XDP_MAX_SENDERS
-# A burst makes a port busy; the way up holds it, however late the engine wakes up: an eighth of three quarters of FRAMES.
+# A burst makes a port busy; the upcall pair holds it, however late the engine wakes up: an eighth of three quarters of FRAMES.
 BURST, FRAMES = 1200, 16384
 # Truncation is done by the engine alone.
 BY_ENGINE = "in_port=to-red,actions=output(port=to-green,max_len=3000)", "priority=0,actions=drop"
@@ -40,7 +40,7 @@ class Network:
         return container
 
     def add_ports(self, count):
-        """Ports p0, p1 ... with nobody at the other ends, q0, q1 ..."""
+        """Ports p0, p1 ... whose peers do not answer, q0, q1 ..."""
         lab.run("ip", "-batch", "-", text="".join(
             f"link add p{n} up type veth peer name q{n}\nlink set q{n} up\n" for n in range(count)))
         self.switch.vsctl(*(word for n in range(count) for word in ("--", "add-port", "br0", f"p{n}")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets that tcx puts straight behind the veth of a container.  Nobody can tell, but by the time that it saves.
+"""Peer redirect: packets that tcx puts into a container's namespace, past the host's end of its veth.
 
     red --- to-red [ switch ] to-green --- green
                                 ^ left out
@@ -43,14 +43,14 @@ def wait_for_way(switch, device, wanted):
 
 @pytest.fixture
 def quick(network):
-    """The network, whose containers are reached by the shortcut."""
+    """The network, whose containers are reached by peer redirect."""
     switch = network.switch
     switch.flows("br0", "priority=1,in_port=to-red,actions=output:to-green", "priority=1,in_port=to-green,actions=output:to-red",
                  "priority=0,actions=normal")
     if switch.datapath != "xdp":
         pytest.skip("only our datapath has shortcuts")
     if "the kernel would not count it" in way(switch, "to-green"):
-        pytest.skip("before Linux 6.7 nobody would count what takes the shortcut")
+        pytest.skip("before Linux 6.7 redirected packets are not counted")
     for device in "to-red", "to-green":
         wait_for_way(switch, device, "peer")
     return network
@@ -261,7 +261,7 @@ def test_tags_and_sizes(quick):
     switch.flows("br0", "udp,tp_dst=3000,in_port=to-red,actions=push_vlan:0x8100,mod_vlan_vid:7,output:to-green",
                  "priority=1,in_port=to-red,actions=output:to-green")
     quick.green.run("ip", "link", "set", "eth0", "mtu", 1000)
-    lab.wait_until(lambda: skipped(quick) >= 45, "the shortcut")
+    lab.wait_until(lambda: skipped(quick) >= 45, "peer redirect")
     long, short = (wire.udp_frame(RED, green, kind * size) for kind, size in ((b"L", 1200), (b"S", 900)))
     plain, once, twice = (wire.udp_frame(RED, green, b"tagged" * 10, ports=(1000, 3000), tags=tags)
                           for tags in ((), (7,), (7, 8)))
@@ -284,16 +284,16 @@ def test_tags_and_sizes(quick):
 
 
 def test_another_address(quick):
-    """The container changes its own address: frames for the new one come by the shortcut soon, those for the old one are
+    """The container changes its own address: frames for the new one come by peer redirect soon, those for the old one are
     not taken for its own."""
     quick.green.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:99")
-    lab.wait_until(lambda: skipped(quick) >= 45, "the shortcut to the new address")
+    lab.wait_until(lambda: skipped(quick) >= 45, "peer redirect to the new address")
     quick.red.run("ip", "neighbour", "flush", "dev", "eth0")
     assert traffic.ping(quick.red, "10.0.0.2", count=5) == 5
 
 
 def test_other_end_down_and_away(quick):
-    """Nothing goes nowhere for long when the other end goes down, is moved to the host, or comes back."""
+    """Few packets are lost when the peer is set down, is moved to the host, or comes back."""
     switch, green = quick.switch, quick.green
     with traffic.Stream(quick.red, green, "10.0.0.2") as stream:
         stream.flowing()
@@ -356,7 +356,7 @@ def hanging(switch):
 
 @pytest.mark.parametrize("blind", (crashed, hanging))
 def test_nobody_looks(quick, blind):
-    """Flows outlive the daemon, but nobody would hear of what a shortcut passes by: then none is taken."""
+    """Flows outlive the daemon, which alone notices what peer redirect bypasses: without it there is none."""
     traffic.introduce(quick.red, quick.green, "10.0.0.2")
     traffic.introduce(quick.green, quick.red, "10.0.0.1")
     traffic.tcp(quick.red, quick.green, "10.0.0.2", size=1 << 16)

@@ -69,7 +69,7 @@ PROGRAMS = {
 
 
 class Ends:
-    """A switch with three ports, and the far ends of their wires, where nobody else speaks."""
+    """A switch with three ports, and their peers, without other traffic."""
 
     def __init__(self, stack, settings=(), **how):
         quiet = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"

@@ -27,7 +27,7 @@ class Wire:
             self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)     # A frame may take a page.
             self._socket.bind((device, 3))                  # ETH_P_ALL
-        self.unfinished = 0             # Frames received whose checksum was left to a device.
+        self.unfinished = 0             # CHECKSUM_PARTIAL frames received.
         self.merged = 0                 # Frames that this end's device made of several (GRO).
 
     def send(self, *frames):
@@ -60,7 +60,7 @@ class Wire:
         return frame[:12] + tag + frame[12:]
 
     def _read(self):
-        """The next packet: struct virtio_net_hdr, the VLAN tag beside the frame, the frame."""
+        """The next packet: struct virtio_net_hdr, the tag of VLAN acceleration, the frame."""
         data, ancillary, _, _ = self._socket.recvmsg(1 << 17, socket.CMSG_SPACE(AUXDATA.size))
         tag = b""
         for level, kind, auxiliary in ancillary:

@@ -70,7 +70,7 @@ def waits(kind, number):
 
 
 def pin_foreign_program(path, kind=BPF_PROG_TYPE_XDP):
-    """Loads somebody else's program, "return 2" (XDP_PASS), and pins it at 'path'."""
+    """Loads a foreign program, "return 2" (XDP_PASS), and pins it at 'path'."""
     code = struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
     instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
     program = bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", kind, 2, ctypes.addressof(instructions),

@@ -206,7 +206,7 @@ def test_veth(red):
     assert facts.status == 0 and not [fact for fact in facts.all if fact["about"] == "to-red" and fact["verdict"] != "ok"]
     assert facts.one("to-red", "hook")[1].startswith("xdp-hook=auto chooses tcx here")
     assert facts.one("to-red", "mtu")[1].startswith("1500, of at most 3450 with hook tcx")
-    assert facts.one("to-red", "peer")[1] == "its other end is eth0 in another network namespace"
+    assert facts.one("to-red", "peer")[1] == "its peer is eth0 in another network namespace"
     assert facts.one("to-red", "driver")[1].startswith("veth, ")
 
 
@@ -230,7 +230,7 @@ def test_mtu(red):
     lab.run("ip", "link", "set", "to-red", "mtu", "9000")
     facts = Facts("to-red")
     verdict, text, do = facts.one("to-red", "mtu")
-    assert verdict == "warning" and text.startswith("9000 is more than the 3450 bytes that tcx hands up to the engine")
+    assert verdict == "warning" and text.startswith("9000 is more than the 3450 bytes that tcx hands to the engine")
     assert do == "ip link set dev to-red mtu 3450" and facts.status == 0
     lab.run("ip", "link", "add", "bridge0", "mtu", "9000", "type", "bridge")
     verdict, text, do = Facts("bridge0").one("bridge0", "mtu")
@@ -317,7 +317,7 @@ def test_program_at_the_other_end(red):
         with red.entered():                             # "ip netns exec" has a /sys/fs/bpf of its own.
             lab.run("ip", "link", "set", "dev", "eth0", "xdp", "pinned", "/sys/fs/bpf/foreign")
     facts = Facts("to-red")
-    assert facts.one("to-red", "hook")[1] == "xdp-hook=auto chooses xdp here: an XDP program runs at the other end of the veth"
+    assert facts.one("to-red", "hook")[1] == "xdp-hook=auto chooses xdp here: an XDP program runs on its peer"
     assert facts.one("to-red", "mtu")[1].startswith("1500, of at most 3498 with hook xdp")
 
 

@@ -122,7 +122,7 @@ static void test_completed(void **state)
         assert_true(oxdp_checksum_complete(frame, len));
         assert_memory_equal(frame, right, len);
 
-        /* What is right stays, though a sum may look unfinished by chance. */
+        /* A right checksum stays, though by chance it may look like CHECKSUM_PARTIAL. */
         oxdp_checksum_complete(frame, len);
         assert_memory_equal(frame, right, len);
         free(frame);

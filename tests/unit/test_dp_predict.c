@@ -313,7 +313,7 @@ static void send(struct world *w, struct frame frame)
     assert_int_equal(outcome.to, 5);
 }
 
-/* Frames of two flows by turns are hardly predicted, a train is again; every frame is counted once, for its flow. */
+/* Frames of two flows by turns are hardly predicted, those of one flow are again; every frame is counted once, for its flow. */
 static void test_trains(void **state)
 {
     struct world *w = *state;

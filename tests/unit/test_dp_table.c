@@ -59,7 +59,7 @@ static void world_destroy(struct world *w)
     free(w);
 }
 
-/* The masks that readers walk. */
+/* The masks that readers try. */
 static const uint8_t *order_of(const struct world *w)
 {
     const struct dp_head *head = w->ctx.tables->head;
@@ -380,7 +380,7 @@ static void test_hints(void **state)
     assert_int_equal(hint.index, w->ctx.tables->flows[flows[0]].mask);
     oxdp_table_unlink(w->table, flows[0]);
 
-    /* The entry waits to be reclaimed, but nobody finds it. */
+    /* The entry waits to be reclaimed, but no lookup finds it. */
     assert_int_equal(oxdp_table_insert(w->table, &spec, &flows[1], &full), 0);
     assert_int_equal(find(w, key), 5);
     oxdp_table_unlink(w->table, flows[1]);
@@ -538,7 +538,7 @@ struct searcher {
     uint32_t n_lookups, n_misses;
 };
 
-/* Walks the masks for a flow of one of them, as programs do, until told to stop. */
+/* Looks for a flow of one of the masks, as programs do, until told to stop. */
 static void *search(void *searcher_)
 {
     struct searcher *s = searcher_;

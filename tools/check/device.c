@@ -136,7 +136,7 @@ static void check_driver(const struct device *dev)
               dev->facts.n_tx_queues);
     if (native) {
         oxdp_fact(OXDP_OK, dev->name, "xdp", NULL, "native XDP, %s, %s multi-buffer (which OVS-XDP does not use)",
-                  !dev->tells ? "nobody knows whether with zero-copy"
+                  !dev->tells ? "not known whether with zero-copy"
                   : dev->facts.zerocopy ? "with zero-copy AF_XDP" : "without zero-copy AF_XDP",
                   !dev->tells ? "unknown" : dev->features & RX_SG ? "with" : "without");
     } else if (!dev->tells) {
@@ -153,7 +153,7 @@ static void check_hook(const struct device *dev)
     oxdp_fact(OXDP_OK, dev->name, "hook", NULL, "xdp-hook=auto chooses %s here: %s", dev->tcx ? "tcx" : "xdp",
               dev->facts.guest_offloads ? "packets of the guest keep their offloads"
               : dev->tcx ? "packets of sockets keep their offloads"
-              : dev->facts.peer_xdp ? "an XDP program runs at the other end of the veth" : "frames come from a wire or a guest");
+              : dev->facts.peer_xdp ? "an XDP program runs on its peer" : "frames come from a wire or a guest");
 }
 
 static void check_mtu(const struct device *dev)
@@ -173,7 +173,7 @@ static void check_mtu(const struct device *dev)
         snprintf(todo, sizeof todo, "ip link set dev %s mtu %u", dev->name, limit);
     }
     if (dev->tcx) {
-        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than the %u bytes that tcx hands up to the engine: longer "
+        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than the %u bytes that tcx hands to the engine: longer "
                   "packets are lost where no flow is known yet", dev->link.mtu, limit);
     } else {
         oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than XDP takes, which is %u: tcx would serve the port, or the "
@@ -207,7 +207,7 @@ struct uppers {
     unsigned int n;
 };
 
-/* Devices on top of another one name it where a veth names its other end. */
+/* Devices on top of another one name it where a veth names its peer. */
 static bool check_upper(const struct oxdp_link *link, void *uppers_)
 {
     static const char *const takes_frames[] = { "macvlan", "macvtap", "ipvlan", "ipvtap" };
@@ -269,7 +269,7 @@ static void check_programs(const struct device *dev)
     }
     others = oxdp_tcx_is_native() ? oxdp_tcx_others_first(NULL, dev->link.ifindex) : 0;
     if (others) {
-        oxdp_fact(OXDP_WARNING, dev->name, "tcx", "bpftool net show", "%u program%s of others at tcx before the switch: only packets "
+        oxdp_fact(OXDP_WARNING, dev->name, "tcx", "bpftool net show", "%u foreign program%s at tcx before the switch: only packets "
                   "for which they return TCX_NEXT would reach it", others, others == 1 ? "" : "s");
     }
 }
@@ -295,11 +295,11 @@ static void check_shortcut(const struct device *dev)
     struct oxdp_shortcut shortcut;
     const char *why = oxdp_shortcut_get(dev->name, &shortcut);
 
-    oxdp_fact(OXDP_OK, dev->name, "redirect-peer", NULL, "%s%s", why ? "not used: " : "packets to it are put straight behind its "
-              "other end", why ? why : "");
+    oxdp_fact(OXDP_OK, dev->name, "redirect-peer", NULL, "%s%s", why ? "not used: " : "packets to it are redirected into its "
+              "peer", why ? why : "");
 }
 
-/* Native XDP on a veth depends on its other end, wherever that is. */
+/* Native XDP on a veth depends on its peer, wherever that is. */
 static void check_peer(const struct device *dev)
 {
     const char *where = dev->link.peer_nsid < 0 ? "this network namespace" : "another network namespace";
@@ -309,15 +309,15 @@ static void check_peer(const struct device *dev)
     int fd = oxdp_peer_open(&dev->link, name);
 
     if (fd < 0) {
-        oxdp_fact(OXDP_WARNING, dev->name, "peer", "keep the namespace in /run/netns, or use options:xdp-hook=tcx", "its other end "
+        oxdp_fact(OXDP_WARNING, dev->name, "peer", "keep the namespace in /run/netns, or use options:xdp-hook=tcx", "its peer "
                   "cannot be set up (%s): with hook xdp, CHECKSUM_PARTIAL packets go to the engine",
                   fd == -ENOENT ? "no process or mount shows its network namespace" : strerror(-fd));
         return;
     }
-    oxdp_fact(OXDP_OK, dev->name, "peer", NULL, "its other end is %s in %s", name, where);
+    oxdp_fact(OXDP_OK, dev->name, "peer", NULL, "its peer is %s in %s", name, where);
     if (!oxdp_ethtool_queues(fd, name, &n_rx, &n_tx) && n_tx > dev->facts.n_rx_queues) {
         oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "queues", "make the pair with as many receive queues here (ip link "
-                  "add ... numrxqueues N)", "its other end has %u transmit queues, more than the %u receive queues here: native "
+                  "add ... numrxqueues N)", "its peer has %u transmit queues, more than the %u receive queues here: native "
                   "XDP is refused", n_tx, dev->facts.n_rx_queues);
     }
     if (!oxdp_link_get_in(dev->link.peer_nsid, dev->link.peer_ifindex, &peer, NULL) && peer.mtu > OXDP_MAX_MTU) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ovs-xdp-check found out: a list of facts, each with a verdict, for people or as JSON. */
+/* What ovs-xdp-check found out: a list of facts, each with a verdict; printed as text or JSON. */
 #ifndef TOOLS_CHECK_FACT_H
 #define TOOLS_CHECK_FACT_H 1
 

@@ -67,10 +67,10 @@ static const struct capability capabilities[] = {
     { CAP_PERFMON, "CAP_PERFMON", true, OXDP_REFUSED, "loading programs: without it the verifier refuses their arithmetic with "
       "pointers" },
     { CAP_IPC_LOCK, "CAP_IPC_LOCK", false, OXDP_WARNING, "packet memory beyond the limit on locked memory (ulimit -l)" },
-    { CAP_NET_BROADCAST, "CAP_NET_BROADCAST", false, OXDP_WARNING, "hearing of changes at the other ends of veths in other "
+    { CAP_NET_BROADCAST, "CAP_NET_BROADCAST", false, OXDP_WARNING, "noticing changes of veths' peers in other "
       "network namespaces" },
-    { CAP_SYS_ADMIN, "CAP_SYS_ADMIN", false, OXDP_WARNING, "setting up the other ends of veths in other network namespaces, "
-      "mounting bpffs, naming programs of others" },
+    { CAP_SYS_ADMIN, "CAP_SYS_ADMIN", false, OXDP_WARNING, "setting up veths' peers in other network namespaces, "
+      "mounting bpffs, naming foreign programs" },
 };
 
 static void check_capabilities(void)

@@ -210,7 +210,7 @@ static void probe_questions(void)
         oxdp_fact(OXDP_OK, OXDP_HOST, "netdev-genl", NULL, "the kernel says what devices can do with XDP, and when that changes");
     }
     if (oxdp_shortcut_supported()) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "redirect-peer", NULL, "packets can be put straight behind the other end of a veth");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "redirect-peer", NULL, "packets can be redirected into a veth's peer");
     } else {
         oxdp_fact(OXDP_OK, OXDP_HOST, "redirect-peer", NULL, "not used: the kernel would not count such packets (before Linux 6.7), "
                   "or has no BTF; packets into containers go through the veth");
