@@ -258,7 +258,7 @@ DP_INLINE __u64 dp_ct_merge_field(__u64 old, __u64 new, __u64 now, __u64 merged,
 
 DP_STAGE __u64 dp_ct_merge_state(__u64 old, __u64 new, __u64 now)
 {
-    __u64 merged = now;                 /* Whoever killed it: it stays dead. */
+    __u64 merged = now;                 /* A connection that was killed stays dead. */
 
     for (int d = 0; d < 2; d++) {
         merged = dp_ct_merge_field(old, new, now, merged, DP_CT_STATE_WIN(d), 16);

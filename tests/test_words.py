@@ -13,13 +13,13 @@ SKIPPED = re.compile(r"docs/benchmarks/|LICENSES?|tests/fuzz/corpus/|tests/test_
 # Regular expression; what to write instead; names of files in which it means something else.
 WORDS = [
     (r"queueing discipline", "qdisc", None),
-    (r"\b(?:the|its|whose) other end\b(?! of (?:the wire|internal port))", "its peer", r"bench/cases/"),
+    (r"\b(?:the|its|whose) other end\b(?! of (?:the wire|internal port))", "its peer", r"bench/cases/|dp/ct"),
     (r"\b(?:far|near) ends?\b", "the peer, or the device", r"bench/"),
     (r"straight behind", "redirected into the peer", None),
     (r"\bthe shortcut\b", "peer redirect", None),
     (r"beside the (?:packet|frame|bytes)|tag beside\b", "in VLAN acceleration", None),
     (r"left to offload|checksums? (?:is|are) unfinished|unfinished checksum", "CHECKSUM_PARTIAL", None),
-    (r"\bhand(?:s|ed|ing)? (?:it |them |packets? |frames? )?(?:up|over)\b", "hand to the engine", None),
+    (r"\bhand(?:s|ed|ing)? (?:it |them |packets? |frames? )?up\b|\bhanded over\b", "hand to the engine", None),
     (r"\bwalk(?:s|ing)? (?:over )?masks|masks that \w+ walks?\b", "tuple space search", r"bench/cases/"),
     (r"\b(?:daemon|process) before\b(?!hand)", "the previous instance", None),
     (r"somebody else|programs? of others|others' programs", "foreign", None),
