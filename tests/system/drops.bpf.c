@@ -14,11 +14,20 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* What of the kernel's structures is looked at; their layout is the running kernel's. */
 #define KERNEL __attribute__((preserve_access_index))
-struct ns_common { unsigned int inum; } KERNEL;
-struct net { struct ns_common ns; } KERNEL;
+struct ns_common {
+    unsigned int inum;
+} KERNEL;
+struct net {
+    struct ns_common ns;
+} KERNEL;
 typedef struct { struct net *net; } KERNEL possible_net_t;
-struct net_device { possible_net_t nd_net; char name[16]; } KERNEL;
-struct sk_buff { struct net_device *dev; } KERNEL;
+struct net_device {
+    possible_net_t nd_net;
+    char name[16];
+} KERNEL;
+struct sk_buff {
+    struct net_device *dev;
+} KERNEL;
 struct bpf_prog;
 
 struct {

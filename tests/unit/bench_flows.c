@@ -165,8 +165,8 @@ make_flows(size_t n, odp_port_t in_port, size_t n_masks)
         flow.in_port.odp_port = in_port;
         flow.packet_type = htonl(PT_ETH);
         flow.dl_type = htons(ETH_TYPE_IP);
-        flow.dl_dst = (struct eth_addr) ETH_ADDR_C(02,00,00,00,00,02);
-        flow.dl_src = (struct eth_addr) ETH_ADDR_C(02,00,00,00,00,01);
+        flow.dl_dst = (struct eth_addr) ETH_ADDR_C(02, 00, 00, 00, 00, 02);
+        flow.dl_src = (struct eth_addr) ETH_ADDR_C(02, 00, 00, 00, 00, 01);
         flow.nw_proto = IPPROTO_UDP;
         flow.nw_src = htonl(0x0a000000 + i);
         flow.nw_dst = htonl(0x0b000001);
