@@ -22,9 +22,13 @@
 #define DP_TAG_FAILED (-1)
 
 /* Scratch space in the skb, which the program clears at its start: dp_at() notes here that bytes were out of reach,
- * dp_output_copies() how many copies it could not send. */
+ * dp_output_copies() how many copies it could not send, dp_tunnel_grow() that skb->protocol and the network header are still
+ * those of the packet inside, until a device has sent it. */
 #define DP_OUT_OF_REACH cb[0]
 #define DP_LOST cb[1]
+#define DP_DISGUISED cb[2]
+
+#define MAX_IP_LEN 65535
 
 /* All headers that are parsed are within these bytes. */
 #define DP_PULL_LEN 1088
@@ -60,6 +64,7 @@ DP_INLINE int dp_pull(struct dp_ctx *ctx)
     return bpf_skb_pull_data(ctx, ctx->len < DP_PULL_LEN ? ctx->len : DP_PULL_LEN);
 }
 
+DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum) { return bpf_csum_diff(0, 0, (__be32 *) p, len, sum); }
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
@@ -98,6 +103,52 @@ DP_INLINE int dp_tag_pop(struct dp_ctx *ctx)
     __u32 len = ctx->len;
 
     return bpf_skb_vlan_pop(ctx) ? DP_TAG_FAILED : (int) (ctx->len - len);
+}
+
+/* The kernel takes what is inside for the packet to segment later, if it is no tunnel's itself, and if no tag is beside,
+ * which would become the outer packet's.  Behind other operations it must not find out that it cannot. */
+DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 index,
+                                __u32 tags, __u32 len)
+{
+    __u32 beside = dp_tag_beside(ctx) ? 1 : 0;
+
+    if (tags != beside || frame->l3 != DP_ETH_LEN || ctx->len + len > DP_ETH_LEN + MAX_IP_LEN) {
+        return 1;
+    }
+    if (!ctx->gso_size) {
+        return 0;
+    }
+    if (!(frame->has & (DP_HAS_IP4 | DP_HAS_IP6)) || !(frame->has & (DP_HAS_TCP | DP_HAS_UDP))) {
+        return 1;
+    }
+    return index && (frame->has & DP_HAS_UDP || key->tun_ip4_dst.raw || key->tun_ip6_dst[1]);
+}
+
+/* bpf_skb_adjust_room() makes the room behind the Ethernet header, and notes where the packet inside begins, for those who
+ * segment it; only in IP.  bpf_skb_change_head() makes it before all, and suits what is not to be segmented. */
+DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)
+{
+    __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L2(DP_ETH_LEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
+
+    flags |= ip6 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
+    flags |= is_udp ? BPF_F_ADJ_ROOM_ENCAP_L4_UDP : BPF_F_ADJ_ROOM_ENCAP_L4_GRE;
+    if (!(has & (DP_HAS_IP4 | DP_HAS_IP6)) || bpf_skb_adjust_room(ctx, len, BPF_ADJ_ROOM_MAC, flags)) {
+        if (ctx->gso_size || bpf_skb_change_head(ctx, len, 0)) {
+            return -1;
+        }
+        ctx->DP_DISGUISED = 1;
+        return 0;
+    }
+
+    __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
+    __u8 *inner = dp_at(ctx, len & 0x3ff, DP_ETH_LEN);
+
+    if (eth && inner) {
+        dp_store64(inner, dp_load64(eth));
+        dp_store32(inner + 8, dp_load32(eth + 8));
+        dp_store16(inner + 12, dp_load16(eth + 12));
+    }
+    return 0;
 }
 
 /* Folded to 32 bits, as the kernel's helpers take it. */

@@ -23,11 +23,12 @@
  *   TRUNC                bpf_skb_change_tail() cuts the packet, not each of its segments, and clears GSO; a checksum
  *                        completed afterwards lacks what was cut off; and what is cut for one output is gone for the
  *                        next.
+ *   TNL_PUSH_CSUM        No helper asks for a checksum of the outer UDP header of each segment (SKB_GSO_UDP_TUNNEL_CSUM).
  *
  * Groups take frames only (bpf/xdp.bpf.c): here several outputs are copies. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
 #define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)   \
-                                                | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
+                                                | OP_BIT(TNL_PUSH_CSUM) | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
 
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"
@@ -40,7 +41,6 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define TCX_NEXT TC_ACT_UNSPEC          /* The same number, also for clsact. */
-#define MAX_IP_LEN 65535
 #define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments. */
 #define ADDRESSES_LEN 12
 
@@ -86,6 +86,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     }
     ctx->DP_OUT_OF_REACH = 0;
     ctx->DP_LOST = 0;
+    ctx->DP_DISGUISED = 0;
     run->frame.local_stack = 0;
 
     struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
@@ -129,7 +130,8 @@ static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct b
     __u32 max_len = output->peer_max_len;
     const __u8 *eth;
 
-    if (!max_len || (ctx->len > max_len && !ctx->gso_size) || dp_tag_beside(ctx) || bpf_jiffies64() > peers_until) {
+    if (!max_len || (ctx->len > max_len && !ctx->gso_size) || dp_tag_beside(ctx) || ctx->DP_DISGUISED
+        || bpf_jiffies64() > peers_until) {
         return 0;
     }
     eth = dp_at(ctx, 0, DP_ETH_LEN);

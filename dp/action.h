@@ -20,6 +20,7 @@
 #include "dp/reason.h"
 #include "dp/rss.h"
 #include "dp/set.h"
+#include "dp/tunnel.h"
 
 /* Operations that change UDP's checksum. */
 #define DP_CHANGE_UDP (1ull << DP_OP_SET_IP4 | 1ull << DP_OP_SET_IP6_SRC | 1ull << DP_OP_SET_IP6_DST        \
@@ -71,12 +72,20 @@ DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame,
  * has enough. */
 DP_INLINE int dp_asks_itself(const struct dp_op *op)
 {
-    return op->code == DP_OP_PUSH_VLAN && op->growth == DP_VLAN_LEN;
+    switch (op->code) {
+    case DP_OP_PUSH_VLAN:
+        return op->growth == DP_VLAN_LEN;
+    case DP_OP_TNL_PUSH:
+    case DP_OP_TNL_PUSH_CSUM:
+        return op->growth == op->u.tunnel_push.len;
+    }
+    return 0;
 }
 
-/* Whether all operations of the program that begins with 'op' can be done.  Brings what they read into reach, and adds
- * to frame->has what only they ask for. */
-DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, const struct dp_op *op)
+/* Whether all 'n' operations of the program that begins at index 'first' with 'op' can be done.  Brings what they read into
+ * reach, and adds to '*frame' what only they ask for. */
+DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, const struct dp_op *op,
+                         __u32 first, __u32 n)
 {
     int growth = op->growth & DP_OFS_MASK;
 
@@ -91,6 +100,9 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
     }
     if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
         frame->has |= DP_HAS_OUTER;
+    }
+    if (!DP_OMITS_TUNNELS(ctx) && op->codes & DP_TUNNEL_OPS) {
+        return dp_tunnel_prepare(ctx, frame, key, first, n);
     }
     return 1;
 }
@@ -140,7 +152,7 @@ DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame
 
         if (reason) {
             *ret_reason = reason;
-            return DP_COMMIT_DROP;
+            return i == 0 && reason == DP_REASON_NO_MEMORY ? DP_COMMIT_NOTHING : DP_COMMIT_DROP;
         }
     }
     return DP_COMMITTED;
@@ -222,6 +234,10 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     DP_OPERATION(OUTPUT)
         dp_output_copies(ctx, key, op);
         break;
+    DP_OPERATION(TNL_PUSH)
+        return dp_tunnel_push(ctx, frame, key, op);
+    DP_OPERATION(TNL_PUSH_CSUM)
+        return dp_tunnel_push(ctx, frame, key, op);
     DP_OPERATION(METER)
         return dp_meter_drops(ctx, frame, op->u.meter) ? DP_REASON_METERED : DP_REASON_FORWARDED;
     case DP_OP_SET_ETH:                 /* dp_commit_common(). */

@@ -32,7 +32,9 @@
     X(CT_CLEAR,    0,                            "forget connection state")         \
     X(METER,       0,                            "meter")                           \
     X(OUTPUT,      0,                            "output to several ports")         \
-    X(GROUP,       0,                            "output to several ports as the last action")
+    X(GROUP,       0,                            "output to several ports as the last action") \
+    X(TNL_PUSH,    0,                            "push tunnel header")              \
+    X(TNL_PUSH_CSUM, 0,                          "push tunnel header with checksum")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */

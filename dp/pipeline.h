@@ -184,7 +184,7 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
     if (n_ops) {
         const struct dp_op *op = DP_OMITS(ctx, DP_PART_OPS) ? 0 : dp_ops_at(ctx, first);
 
-        if (!op || !dp_prepare(ctx, &run->frame, &run->key, op)) {
+        if (!op || !dp_prepare(ctx, &run->frame, &run->key, op, first, n_ops)) {
             return dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
         }
 

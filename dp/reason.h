@@ -24,7 +24,7 @@
     X(UP_PARSE,     UPCALL,  "headers beyond what the program parses")                          \
     X(UP_CHECKSUM,  UPCALL,  "its sender left the checksum to a device (CHECKSUM_PARTIAL)")     \
     X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \
-    X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag")                             \
+    X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag or a tunnel header")                             \
     X(NO_SOCKET,    DROP,    "no AF_XDP socket serves the receive queue")                       \
     X(NO_HEADROOM,  DROP,    "the driver left no headroom for the record")                      \
     X(TOO_LONG,     DROP,    "longer than what the engine takes from a port with tcx")          \

@@ -62,6 +62,27 @@ DP_INLINE __u32 dp_rss_l4(const union dp_key *key, __u16 has, __u32 basis)
     return flow ? hash : dp_rss_finish(dp_rss_add(dp_rss_add(hash, 0), basis), 8);
 }
 
+/* miniflow_hash_5tuple(): what Open vSwitch has as a packet's hash, by which it also chooses the source ports of
+ * tunnels. */
+DP_INLINE __u32 dp_rss_5tuple(const union dp_key *key)
+{
+    __u8 proto = key->ip_proto;
+    __u32 hash = 0;
+
+    if (DP_BE16_IS(key->eth_type, DP_ETH_IP4) || DP_BE16_IS(key->eth_type, DP_ETH_ARP)) {
+        hash = dp_rss_add64(hash, key->w[2]);
+    } else if (DP_BE16_IS(key->eth_type, DP_ETH_IP6)) {
+        hash = dp_rss_addresses(hash, key);
+    } else {
+        return dp_rss_finish(hash, 42);
+    }
+    hash = dp_rss_add(hash, proto);
+    if (proto == DP_IP_TCP || proto == DP_IP_UDP || proto == DP_IP_SCTP || proto == DP_IP_ICMP || proto == DP_IP_ICMP6) {
+        hash = dp_rss_add(hash, key->w[3]);
+    }
+    return dp_rss_finish(hash, 42);
+}
+
 /* The same in both directions.  Ports of UDP are left out, as in Open vSwitch. */
 DP_INLINE __u32 dp_rss_symmetric(const union dp_key *key, __u32 basis)
 {

@@ -60,6 +60,18 @@ DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n)
     return 0;
 }
 
+/* Adds the 'len' bytes at 'p', a multiple of 4, to a one's complement sum in memory order. */
+DP_INLINE __u32 dp_sum(const __u8 *p, __u32 len, __u32 sum)
+{
+    __u64 all = sum;
+
+    for (__u32 i = 0; i < len; i += 4) {
+        all += dp_load32(p + i);
+    }
+    all = (all & 0xffffffff) + (all >> 32);
+    return all + (all >> 32);
+}
+
 /* What struct dp_head says, which does not change while a program runs. */
 DP_INLINE __u32 dp_cache_last(const struct dp_ctx *ctx) { return ctx->tables->head->cache_last; }
 DP_INLINE __u32 dp_n_flows(const struct dp_ctx *ctx) { return ctx->tables->head->n_flows; }

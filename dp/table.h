@@ -28,7 +28,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 8
+#define DP_TABLE_VERSION 9
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -139,6 +139,9 @@ struct dp_prediction {
 };
 _Static_assert(sizeof(struct dp_prediction) == 256, "prediction layout");
 
+#define DP_MAX_TUNNEL_LEN 512   /* Bytes of a header that is pushed, from Ethernet to the inner frame. */
+#define DP_MIN_TUNNEL_LEN 38    /* Ethernet, IPv4, GRE. */
+
 #define DP_MAX_COPIES 11        /* Sent by one operation. */
 #define DP_MAX_GROUP 64         /* Ports of a group. */
 
@@ -174,6 +177,14 @@ struct dp_op {
         __u32 max_len;
         __u32 meter;
         struct { __u32 n, port[DP_MAX_COPIES]; } output;                        /* Datapath ports. */
+        struct {
+            __u32 blob;                                                         /* Of the header, from its start. */
+            __u16 len;
+            __u8 ip6, udp;                                                      /* What the header is: booleans. */
+            __u16 first_port, n_ports;                                          /* Where UDP's source ports are. */
+            __u32 sum;                                                          /* Of the bytes behind Ethernet. */
+            __u64 tail;                                                         /* The header's last 8 bytes. */
+        } tunnel_push;
     } u;
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");

@@ -135,7 +135,7 @@ void oxdp_needs_close(struct oxdp_needs *needs)
     if (needs->parts & DP_PART(ND)) {
         needs->words |= DP_WORDS(DP_FIRST_COLD, DP_PACKET_WORDS);
     }
-    if (needs->ops & OP(HASH)) {
+    if (needs->ops & (OP(HASH) | OP(TNL_PUSH) | OP(TNL_PUSH_CSUM))) {
         needs->words |= DP_WORD(2) | DP_WARM;
     }
     if (needs->ops & OP(CT_CLEAR)) {

@@ -7,6 +7,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "csum.h"
+#include "netdev-native-tnl.h"
 #include "netlink.h"
 #include "odp-netlink.h"
 #include "odp-util.h"
@@ -27,6 +29,8 @@ struct program {
     bool rewritten;             /* Headers differ from the key. */
     bool option_changed;        /* The first ND option may be any by now. */
     int tags_pushed;
+    bool tunnelled;             /* A tunnel header was pushed. */
+    bool cloned;                /* What follows is about the packet as it was. */
     bool labels_changed;        /* Labels were pushed or popped. */
     bool label_popped;
 };
@@ -34,6 +38,8 @@ struct program {
 static void output_copy(struct program *);
 static void output_to_group(struct program *);
 static void leave(struct program *, enum dp_fate, uint32_t arg);
+static void compile_list(struct program *, const struct nlattr *actions,
+                         size_t actions_len);
 static void compile_action(struct program *, const struct nlattr *);
 static void compile_set(struct program *, const struct nlattr *key,
                         bool masked);
@@ -62,28 +68,13 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
                          struct dpif_xdp_compiled *out)
 {
     struct program p = { .out = out, .caps = caps };
-    const struct nlattr *a;
-    size_t left;
 
     out->fate = DP_FATE_DROP;
     out->arg = 0;
     out->n_ops = 0;
     out->n_blobs = 0;
     out->n_outputs = 0;
-    NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
-        if (p.left) {
-            p.reason = DPIF_XDP_COMPILE_ORDER;
-        } else if (p.outputs) {
-            output_copy(&p);
-        }
-        if (p.reason) {
-            break;
-        }
-        compile_action(&p, a);
-        if (out->n_outputs && !p.outputs) {
-            p.reason = DPIF_XDP_COMPILE_ORDER;
-        }
-    }
+    compile_list(&p, actions, actions_len);
     if (p.outputs && out->n_outputs) {
         output_to_group(&p);
         leave(&p, DP_FATE_GROUP, 0);
@@ -95,6 +86,29 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
         out->n_ops = 0;
     }
     return p.reason;
+}
+
+static void
+compile_list(struct program *p, const struct nlattr *actions,
+             size_t actions_len)
+{
+    const struct nlattr *a;
+    size_t left;
+
+    NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
+        if (p->left || p->cloned) {
+            p->reason = DPIF_XDP_COMPILE_ORDER;
+        } else if (p->outputs) {
+            output_copy(p);
+        }
+        if (p->reason) {
+            break;
+        }
+        compile_action(p, a);
+        if (p->out->n_outputs && !p->outputs) {
+            p->reason = DPIF_XDP_COMPILE_ORDER;
+        }
+    }
 }
 
 const char *
@@ -115,6 +129,15 @@ static const uint32_t op_needs[] = {
 #undef X
 };
 
+/* What a packet may go through behind a tunnel header that was pushed. */
+static bool
+suits_tunnel(enum dp_op_code code)
+{
+    return (code == DP_OP_SET_ETH || code == DP_OP_PUSH_VLAN
+            || code == DP_OP_SET_MARK || code == DP_OP_SET_PRIORITY
+            || code == DP_OP_METER || code == DP_OP_OUTPUT);
+}
+
 /* Appends an operation and returns its arguments, to be filled; where they
  * go to nowhere, it has noted why. */
 static union dp_op_arg *
@@ -123,6 +146,8 @@ append(struct program *p, enum dp_op_code code)
     p->last = &p->nowhere;
     if (!(p->caps->ops & 1ULL << code)) {
         p->reason = DPIF_XDP_COMPILE_PROGRAM;
+    } else if (p->tunnelled && !suits_tunnel(code)) {
+        p->reason = DPIF_XDP_COMPILE_ACTION;
     } else if (p->out->n_ops == DP_MAX_OPS) {
         p->reason = DPIF_XDP_COMPILE_TOO_LONG;
     } else {
@@ -254,6 +279,69 @@ compile_hash(struct program *p, const struct ovs_action_hash *hash)
     arg->hash.basis = hash->hash_basis;
 }
 
+/* A tunnel's header in the form of tnl_push().  What of it changes from packet
+ * to packet programs know for those that they have; Open vSwitch numbers GRE
+ * packets of all flows in one row. */
+static void
+compile_tunnel_push(struct program *p, const struct ovs_action_push_tnl *tnl)
+{
+    const uint8_t *header = (const uint8_t *) tnl->header;
+    const struct eth_header *eth = (const struct eth_header *) header;
+    bool ip6 = eth->eth_type == htons(ETH_TYPE_IPV6);
+    const uint8_t *l4 = header + ETH_HEADER_LEN + (ip6 ? IPV6_HEADER_LEN
+                                                   : IP_HEADER_LEN);
+    const struct udp_header *udp = (const struct udp_header *) l4;
+    const struct gre_base_hdr *gre = (const struct gre_base_hdr *) l4;
+    uint32_t len = tnl->header_len;
+    union dp_op_arg *arg;
+    struct dp_blob *blobs;
+    bool is_udp = true;
+    bool csum;
+
+    switch (tnl->tnl_type) {
+    case OVS_VPORT_TYPE_VXLAN:
+    case OVS_VPORT_TYPE_GENEVE:
+        csum = udp->udp_csum != 0;
+        break;
+    case OVS_VPORT_TYPE_GRE:
+    case OVS_VPORT_TYPE_IP6GRE:
+        is_udp = false;
+        csum = (gre->flags & htons(GRE_CSUM)) != 0;
+        if (gre->flags & htons(GRE_SEQ)) {
+            p->reason = DPIF_XDP_COMPILE_TUNNEL;
+            return;
+        }
+        break;
+    default:
+        p->reason = DPIF_XDP_COMPILE_TUNNEL;
+        return;
+    }
+    if (p->trunc || p->tunnelled || len > DP_MAX_TUNNEL_LEN
+        || len < DP_MIN_TUNNEL_LEN || len % 2) {
+        p->reason = DPIF_XDP_COMPILE_TUNNEL;
+        return;
+    }
+
+    blobs = append_with_blobs(p, csum ? DP_OP_TNL_PUSH_CSUM : DP_OP_TNL_PUSH,
+                              DIV_ROUND_UP(len, sizeof *blobs));
+    arg = &p->last->u;
+    if (p->reason) {
+        return;
+    }
+    memcpy(blobs, header, len);
+    p->last->growth = len;
+    arg->tunnel_push.len = len;
+    arg->tunnel_push.ip6 = ip6;
+    arg->tunnel_push.udp = is_udp;
+    arg->tunnel_push.first_port = tnl_udp_port_min;
+    arg->tunnel_push.n_ports = tnl_udp_port_max - tnl_udp_port_min;
+    memcpy(&arg->tunnel_push.tail, header + len - 8, 8);
+    arg->tunnel_push.sum = csum_continue(0, header + ETH_HEADER_LEN,
+                                         len - ETH_HEADER_LEN);
+    p->tunnelled = true;
+    p->rewritten = true;
+}
+
 static void
 compile_action(struct program *p, const struct nlattr *a)
 {
@@ -269,7 +357,7 @@ compile_action(struct program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_RECIRC:
-        if (p->trunc) {
+        if (p->trunc || p->tunnelled) {
             p->reason = DPIF_XDP_COMPILE_ACTION;
             break;
         }
@@ -335,6 +423,15 @@ compile_action(struct program *p, const struct nlattr *a)
         append(p, DP_OP_METER)->meter = nl_attr_get_u32(a);
         break;
 
+    case OVS_ACTION_ATTR_CLONE:
+        compile_list(p, nl_attr_get(a), nl_attr_get_size(a));
+        p->cloned = true;
+        break;
+
+    case OVS_ACTION_ATTR_TUNNEL_PUSH:
+        compile_tunnel_push(p, nl_attr_get(a));
+        break;
+
     case OVS_ACTION_ATTR_UNSPEC:
     case OVS_ACTION_ATTR_USERSPACE:
     case OVS_ACTION_ATTR_SAMPLE:
@@ -343,11 +440,9 @@ compile_action(struct program *p, const struct nlattr *a)
     case OVS_ACTION_ATTR_POP_ETH:
     case OVS_ACTION_ATTR_PUSH_NSH:
     case OVS_ACTION_ATTR_POP_NSH:
-    case OVS_ACTION_ATTR_CLONE:
     case OVS_ACTION_ATTR_CHECK_PKT_LEN:
     case OVS_ACTION_ATTR_ADD_MPLS:
     case OVS_ACTION_ATTR_LB_OUTPUT:
-    case OVS_ACTION_ATTR_TUNNEL_PUSH:
     case OVS_ACTION_ATTR_TUNNEL_POP:
     case __OVS_ACTION_ATTR_MAX:
     default:

@@ -32,6 +32,9 @@ struct nlattr;
     X(ACTION,      "has an action that only the engine executes",           \
       "write the OpenFlow rules without it: docs/reference/behaviour.md "   \
       "lists what programs execute")                                        \
+    X(TUNNEL,      "has a tunnel header that only the engine pushes or pops", \
+      "leave out sequence numbers of GRE, and tunnels of other kinds than " \
+      "VXLAN, Geneve and GRE")                                              \
     X(SET_FIELD,   "sets a field that only the engine sets",                \
       "write the OpenFlow rules without setting it")                        \
     X(ORDER,       "has actions after its last output",                     \

@@ -32,7 +32,7 @@
 #define MAX_FRAME 2048
 #define MAX_FLOWS 4
 #define N_RUNS 2
-#define HEADROOM 64
+#define HEADROOM 256
 #define GROUPS 0x10000          /* Group of a row's I-th flow, less I: no port. */
 
 struct row {

@@ -65,6 +65,12 @@ static void base_match(struct match *match)
     match_set_dl_type(match, htons(ETH_TYPE_IP));
 }
 
+/* Of a tunnel in IPv4, as ofproto gives it; with TYPE an enum ovs_vport_type. */
+#define GRE(FLAGS, MORE) "gre((flags=" #FLAGS ",proto=0x6558)" MORE ")"
+#define TNL_PUSH(TUNNEL, SIZE, TYPE)                                                                            \
+    "tnl_push(tnl_port(6),header(size=" #SIZE ",type=" #TYPE ",eth(dst=02:00:00:00:00:02,src=02:00:00:00:00:01,"    \
+    "dl_type=0x0800),ipv4(src=172.16.0.1,dst=172.16.0.2,proto=47,tos=0,ttl=64,frag=0x4000)," TUNNEL "),out_port(4))"
+
 static void test_actions(void **state)
 {
     static const struct {
@@ -95,7 +101,14 @@ static void test_actions(void **state)
         { "userspace(pid=1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "ct(commit),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "sample(sample=50.0%,actions(2))", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
-        { "clone(1),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "clone(1),2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
+        { "pop_vlan,clone(push_vlan(vid=9,pcp=0),4)", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
+        { "clone(" TNL_PUSH(GRE(0x2000, ",key=0x2a"), 42, 3) ",4)", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 1 },
+        { TNL_PUSH(GRE(0x2000, ",key=0x2a"), 42, 3) ",push_vlan(vid=9,pcp=0),4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
+        { TNL_PUSH(GRE(0x1000, ",seq=0x0"), 42, 3) ",4", DPIF_XDP_COMPILE_TUNNEL, DP_FATE_ENGINE, 0, 0 },
+        { "trunc(100)," TNL_PUSH(GRE(0x0, ""), 38, 3) ",4", DPIF_XDP_COMPILE_TUNNEL, DP_FATE_ENGINE, 0, 0 },
+        { TNL_PUSH(GRE(0x0, ""), 38, 3) ",set(ipv4(ttl=1)),4", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { TNL_PUSH(GRE(0x0, ""), 38, 3) ",recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "set(tunnel(tun_id=0x1,src=1.1.1.1,dst=2.2.2.2,ttl=64,flags(df))),2", DPIF_XDP_COMPILE_SET_FIELD,
           DP_FATE_ENGINE, 0, 0 },
         { "trunc(100),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },

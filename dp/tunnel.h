@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Tunnels: TNL_PUSH, with the bytes of Open vSwitch's netdev_push_header() (lib/netdev-native-tnl.c).
+ *
+ * A header is pushed as the flow has it, whole; of each packet are the lengths, the source port of UDP, and checksums.
+ *
+ * A seam provides, besides moving the frame's start,
+ *
+ *     dp_tunnel_refuses()      whether a header cannot be pushed here
+ *     dp_tunnel_grow()         makes room for it before the frame
+ *     dp_sum()                 adds up bytes
+ */
+#ifndef DP_TUNNEL_H
+#define DP_TUNNEL_H 1
+
+#include "dp/checksum.h"
+#include "dp/frame.h"
+#include "dp/key.h"
+#include "dp/op.h"
+#include "dp/reason.h"
+#include "dp/rss.h"
+#include "dp/set.h"
+
+/* Whether no flow has to do with tunnels. */
+#define DP_OMITS_TUNNELS(CTX) (DP_OMITS_OP(CTX, DP_OP_TNL_PUSH) && DP_OMITS_OP(CTX, DP_OP_TNL_PUSH_CSUM))
+
+#define DP_TUNNEL_OPS (1ull << DP_OP_TNL_PUSH | 1ull << DP_OP_TNL_PUSH_CSUM)
+
+/* What Open vSwitch chooses the source port by: its hash of addresses, protocol and ports.  Of a frame that was predicted
+ * the key is not known, but such a one has all that. */
+DP_INLINE __u32 dp_tunnel_entropy(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
+{
+    if (frame->has & (DP_HAS_TCP | DP_HAS_UDP) && frame->has & (DP_HAS_IP4 | DP_HAS_IP6)) {
+        const __u8 *ports = dp_l4(ctx, frame, 4);
+        const __u8 *ip = dp_l3(ctx, frame, frame->has & DP_HAS_IP4 ? DP_IP4_LEN : DP_IP6_LEN);
+        __u32 hash = 0;
+
+        if (!ports || !ip) {
+            return 0;
+        }
+        if (frame->has & DP_HAS_IP4) {
+            hash = dp_rss_add64(hash, dp_load64(ip + 12));
+        } else {
+            ip = dp_l3(ctx, frame, DP_IP6_LEN);
+            for (int i = 8; ip && i < DP_IP6_LEN; i += 8) {
+                hash = dp_rss_add64(hash, dp_load64(ip + i));
+            }
+        }
+        hash = dp_rss_add(hash, frame->has & DP_HAS_TCP ? DP_IP_TCP : DP_IP_UDP);
+        return dp_rss_finish(dp_rss_add(hash, dp_load32(ports)), 42);
+    }
+    return dp_rss_5tuple(key);
+}
+
+/* Among the 'n' operations from 'first' on, which is the first of DP_TUNNEL_OPS, in the low half, and how many tags are
+ * popped before it. */
+DP_STAGE __u64 dp_tunnel_find(struct dp_ctx *ctx, __u32 first, __u32 n)
+{
+    __u32 tags = 0;
+    __u32 i;
+
+    for (i = 0; i < DP_MAX_OPS && i < n; i++) {
+        const struct dp_op *op = dp_ops_at(ctx, first + i);
+
+        if (!op || 1ull << (op->code & 63) & DP_TUNNEL_OPS) {
+            break;
+        }
+        tags += (op->code == DP_OP_POP_VLAN) - (op->code == DP_OP_PUSH_VLAN);
+    }
+    return (__u64) tags << 32 | i;
+}
+
+/* Whether the program of 'n' operations from 'first' on, among them some of DP_TUNNEL_OPS, can be done as far as they are
+ * concerned.  Touches nothing of the frame. */
+DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, __u32 first, __u32 n)
+{
+    if (!frame || !key) {
+        return 0;
+    }
+
+    __u64 found = dp_tunnel_find(ctx, first, n);
+    __u32 index = (__u32) found & 0xff;
+    const struct dp_op *op = dp_ops_at(ctx, first + index);
+
+    if (!op) {
+        return 0;
+    }
+    frame->entropy = dp_tunnel_entropy(ctx, frame, key);
+    return !dp_tunnel_refuses(ctx, frame, key, index, found >> 32, op->u.tunnel_push.len);
+}
+
+/* The bytes of the header, 8 at a time: the last of them, which may overlap the others, stand in the operation.  Returns
+ * 0. */
+DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
+{
+    if (!op) {
+        return 0;
+    }
+
+    __u32 blob = op->u.tunnel_push.blob;
+    __u32 len = op->u.tunnel_push.len;
+    __u8 *to;
+
+    for (__u32 i = 0; i < DP_MAX_TUNNEL_LEN && i + 8 <= len; i += 8) {
+        const struct dp_blob *piece = dp_blobs_at(ctx, blob + i / sizeof *piece);
+
+        to = dp_at(ctx, i, 8);
+        if (!piece || !to) {
+            return 0;
+        }
+        dp_store64(to, dp_load64(piece->bytes + i % sizeof *piece));
+    }
+    to = dp_at(ctx, (len - 8) & (DP_MAX_TUNNEL_LEN - 1), 8);
+    if (to) {
+        dp_store64(to, op->u.tunnel_push.tail);
+    }
+    return 0;
+}
+
+/* 0, or not, with nothing changed. */
+DP_STAGE int dp_tunnel_make_room(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_op *op)
+{
+    if (!frame || !op || op->u.tunnel_push.len > DP_MAX_TUNNEL_LEN) {
+        return 1;
+    }
+    return dp_tunnel_grow(ctx, op->u.tunnel_push.len, op->u.tunnel_push.ip6, op->u.tunnel_push.udp, frame->has) != 0;
+}
+
+/* Lengths and checksum of the IP header that was pushed.  Returns where the next begins. */
+DP_INLINE __u32 dp_tunnel_finish_ip(struct dp_ctx *ctx, int ip6, __u32 frame_len)
+{
+    __u8 *ip = dp_at(ctx, DP_ETH_LEN, ip6 ? DP_IP6_LEN : DP_IP4_LEN);
+
+    if (!ip) {
+        return 0;
+    }
+    if (ip6) {
+        dp_store16(ip + 4, dp_htons(frame_len - DP_ETH_LEN - DP_IP6_LEN).raw);
+        return DP_ETH_LEN + DP_IP6_LEN;
+    }
+
+    __u16 length = dp_htons(frame_len - DP_ETH_LEN).raw;
+
+    dp_store16(ip + 2, length);
+    dp_csum_apply(ip + 10, dp_csum_change16(0, length));
+    return DP_ETH_LEN + DP_IP4_LEN;
+}
+
+/* Sums up the 'SIZE' bytes at 'ofs' if they are in the frame and goes on behind them; the mask makes all values one for the
+ * verifier. */
+#define DP_SUM_PIECE(SIZE)                              \
+    p = dp_at(ctx, ofs, SIZE);                          \
+    if (p) {                                            \
+        sum = dp_sum(p, SIZE, sum);                     \
+        ofs = (ofs + (SIZE)) & DP_MAX_SUM;              \
+    }                                                   \
+    DP_OPAQUE(ofs)
+#define DP_MAX_SUM 0x3fff
+#define DP_SUM_LOOP 256
+
+/* The sum of all bytes of the frame from 'ofs', an even number, on, in memory order. */
+DP_STAGE __u64 dp_tunnel_sum_all(struct dp_ctx *ctx, __u32 ofs)
+{
+    const __u8 *p;
+    __u32 sum = 0;
+
+    ofs &= DP_MAX_SUM;
+    for (int i = 0; i < DP_MAX_SUM / DP_SUM_LOOP; i++) {
+        p = dp_at(ctx, ofs, DP_SUM_LOOP);
+        if (!p) {
+            break;
+        }
+        sum = dp_sum(p, DP_SUM_LOOP, sum);
+        ofs = (ofs + DP_SUM_LOOP) & DP_MAX_SUM;
+        DP_OPAQUE(ofs);
+    }
+    DP_SUM_PIECE(128);
+    DP_SUM_PIECE(64);
+    DP_SUM_PIECE(32);
+    DP_SUM_PIECE(16);
+    DP_SUM_PIECE(8);
+    DP_SUM_PIECE(4);
+
+    __u64 all = sum;
+
+    p = dp_at(ctx, ofs, 2);
+    if (p) {
+        all += dp_load16(p);
+        ofs = (ofs + 2) & DP_MAX_SUM;
+    }
+    p = dp_at(ctx, ofs, 1);
+    return p ? all + DP_SWAP16((__u16) (*p << 8)) : all;
+}
+
+/* The checksum of the UDP header at 'ofs', or of the GRE header, now that all is in its place. */
+DP_STAGE int dp_tunnel_checksum(struct dp_ctx *ctx, __u32 ofs, __u32 ip6, __u32 is_udp)
+{
+    __u64 sum = 0;
+    __u32 at = (ofs & 63) + (is_udp ? 6 : 4);
+    __u8 *field = dp_at(ctx, at, 2);
+
+    if (!field) {
+        return 0;
+    }
+    dp_store16(field, 0);
+    if (is_udp) {
+        const __u8 *ip = dp_at(ctx, DP_ETH_LEN, ip6 ? DP_IP6_LEN : DP_IP4_LEN);
+        const __u8 *udp = dp_at(ctx, ofs & 63, DP_UDP_LEN);
+
+        if (!ip || !udp) {
+            return 0;
+        }
+        sum = dp_load16(udp + 4) + dp_htons(DP_IP_UDP).raw;
+        for (int i = ip6 ? 8 : 12; i < (ip6 ? DP_IP6_LEN : DP_IP4_LEN); i += 4) {
+            sum += dp_load32(ip + i);
+        }
+    }
+    sum += dp_tunnel_sum_all(ctx, ofs & 63);
+
+    __u16 checksum = ~dp_csum_fold(sum);
+
+    field = dp_at(ctx, at, 2);
+    if (field) {
+        dp_store16(field, is_udp && !checksum ? 0xffff : checksum);
+    }
+    return 0;
+}
+
+/* The sum of the bytes that came between the first Ethernet header and the packet inside.  That of an IPv4 header with its
+ * checksum is none. */
+DP_INLINE __u64 dp_tunnel_sum(struct dp_ctx *ctx, const struct dp_op *op, __u32 len, int ip6)
+{
+    const __u8 *eth = dp_at(ctx, len & (2 * DP_MAX_TUNNEL_LEN - 1), DP_ETH_LEN);
+    const __u8 *ip = dp_at(ctx, DP_ETH_LEN, DP_IP6_LEN + DP_UDP_LEN);
+    __u64 sum = op->u.tunnel_push.sum;
+
+    if (!eth || !ip) {
+        return 0;
+    }
+    sum += (__u64) dp_load32(eth) + dp_load32(eth + 4) + dp_load32(eth + 8) + dp_load16(eth + 12);
+    if (ip6) {
+        sum += dp_load16(ip + 4);
+    }
+    if (op->u.tunnel_push.udp) {
+        const __u8 *udp = ip + (ip6 ? DP_IP6_LEN : DP_IP4_LEN);
+
+        sum += (__u64) dp_load16(udp) + dp_load16(udp + 4);
+    }
+    return sum;
+}
+
+/* Returns DP_REASON_FORWARDED, or DP_REASON_NO_MEMORY if it failed, which changes nothing. */
+DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
+{
+    if (!frame || !key || !op) {
+        return DP_REASON_FORWARDED;
+    }
+
+    __u32 len = op->u.tunnel_push.len;
+    int ip6 = op->u.tunnel_push.ip6 != 0;
+    int is_udp = op->u.tunnel_push.udp != 0;
+
+    if (len < DP_MIN_TUNNEL_LEN || len > DP_MAX_TUNNEL_LEN) {
+        return DP_REASON_FORWARDED;
+    }
+    if (dp_tunnel_make_room(ctx, frame, op)) {
+        return DP_REASON_NO_MEMORY;
+    }
+    dp_tunnel_copy(ctx, op);
+
+    __u32 frame_len = dp_len(ctx);
+    __u32 l4 = dp_tunnel_finish_ip(ctx, ip6, frame_len);
+    __u8 *udp = is_udp ? dp_at(ctx, l4 & 63, DP_UDP_LEN) : 0;
+
+    if (udp) {
+        __u32 port = op->u.tunnel_push.first_port
+            + (__u32) ((__u64) frame->entropy * op->u.tunnel_push.n_ports >> 32);
+
+        dp_store16(udp, dp_htons(port).raw);
+        dp_store16(udp + 4, dp_htons(frame_len - l4).raw);
+    }
+    if (op->code == DP_OP_TNL_PUSH_CSUM && !DP_OMITS_OP(ctx, DP_OP_TNL_PUSH_CSUM)) {
+        dp_tunnel_checksum(ctx, l4, ip6, is_udp);
+    }
+    if (DP_TAKES_SKBS) {
+        dp_csum_packet(ctx, dp_tunnel_sum(ctx, op, len, ip6));
+    }
+    frame->len = frame_len;
+    frame->has = DP_HAS_L3 | DP_HAS_FIRST | DP_HAS_OUTER | (ip6 ? DP_HAS_IP6 : DP_HAS_IP4) | (is_udp ? DP_HAS_UDP : 0);
+    dp_frame_layers(frame, DP_NO_LAYER, DP_ETH_LEN, l4, frame_len - l4);
+    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
+        key->skb_priority = 0;          /* Those of the packet inside. */
+        key->skb_mark = 0;
+    }
+    return DP_REASON_FORWARDED;
+}
+
+#endif /* dp/tunnel.h */

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of tunnels (tunnel_table.py) on every tier, as test_packet_table.py has the others.
+
+The engine, which has Open vSwitch's own code for tunnels, is one of the runners: what it makes of a row is what all must.
+"""
+import re
+
+import pytest
+
+import lab
+import switch as switches
+import test_packet_table as others
+import tunnel_table
+
+HOOK = "xdp"
+
+ROWS = tunnel_table.table()
+PORTS = {**others.PORTS, "vxlan": 20, "geneve": 21, "gre": 22}
+KINDS = ("vxlan", "geneve", "gre")
+
+
+def test_without_a_switch():
+    lines = ["\t".join([row.frame.hex(), *(part for flow in flows(row, PORTS) for part in flow)]) for row in ROWS]
+    answers = iter(lab.run(others.RUN_ROWS, others.PROGRAM, text="\n".join(lines) + "\n").splitlines())
+    wrong = []
+    for row in ROWS:
+        for runner in "native", "native", "kernel", "kernel":
+            if (answer := next(answers)) != f"{runner} {expected(row)}":
+                wrong.append(f"{row.name}: expected {expected(row)}\n    {answer}")
+    assert not wrong, "\n".join(wrong)
+
+
+def expected(row):
+    if not row.xdp:
+        return "engine - - " + ",".join("0/0" for _ in row.flows)
+    counts = ",".join(f"1/{length}" for length in lengths(row))
+    if not row.output:
+        return f"drop - - {counts}"
+    (frame,) = set(row.output.values())
+    return f"output {'+'.join(str(PORTS[port]) for port in row.output)} {frame.hex()} {counts}"
+
+
+def lengths(row):
+    """What flows count: each the frame as it found it."""
+    return [len(row.frame), *getattr(row, "later", [len(row.frame)] * (len(row.flows) - 1))]
+
+
+def flows(row, ports):
+    return [(f"{'' if 'in_port' in key else 'in_port({red}),'}{key}".format(**ports).replace("),", "),eth(),", 1),
+             actions.format(**ports)) for key, actions in row.flows]
+
+
+@pytest.mark.parametrize("tier, config, layer, claims", others.SWITCHES, ids=[line[0] for line in others.SWITCHES])
+def test_on_the_wire(world, switch, host, tier, config, layer, claims):
+    for name, value in config.items():
+        switch.vsctl("set", "open", ".", f"other_config:{name}={value}")
+    ends = others.lay_wires(world, switch)
+    for kind in KINDS:
+        switch.vsctl("add-port", "br0", f"{kind}0", "--", "set", "interface", f"{kind}0", f"type={kind}",
+                     "options:remote_ip=flow", "options:local_ip=flow", "options:key=flow")
+    switch.appctl("revalidator/pause")
+    numbers = {name: switch.dp_port(f"to-{name}") for name in others.PORTS}
+    numbers.update({kind: tunnel_port(switch, kind) for kind in KINDS})
+    wrong = []
+    for row in (row for row in ROWS if claims(row)):
+        others.install(switch, flows(row, numbers))
+        ends["red"].send(row.frame)
+        for name in "green", "blue":
+            want = [row.output[name]] if name in row.output else []
+            found = ends[name].receive() if want else []
+            if found != want:
+                wrong.append(f"{row.name}, {name}:\n    {others.hexes(found)} instead of\n    {others.hexes(want)}")
+        dumped = switch.dump_flows("-m")
+        counted = sorted(tuple(map(int, re.search(r"packets:(\d+), bytes:(\d+)", flow).groups())) for flow in dumped)
+        layers = {re.search(r"dp:(\w+)", flow)[1] for flow in dumped}
+        if counted != sorted((1, length) for length in lengths(row)) or not layers <= {layer, "both"}:
+            wrong.append(f"{row.name}: counted {counted}, by {layers}")
+        switch.appctl("dpctl/del-flows")
+    wrong += [f"{name} got a frame more: {frame.hex()}" for name in ("green", "blue")
+              for frame in ends[name].receive(limit=0)]
+    switch.appctl("revalidator/resume")
+    assert not wrong, f"{tier}:\n" + "\n".join(wrong)
+
+
+def tunnel_port(switch, kind):
+    """The number that the datapath has for the tunnels of a kind: "port 5: vxlan_sys_4789 (vxlan: ...)"."""
+    return int(re.search(rf"port (\d+): \w+ \({kind}", switch.appctl("dpctl/show"))[1])

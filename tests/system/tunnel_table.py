@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tunnels do to packets: one table, as tests/system/packet_table.py, for test_tunnel_table.py.
+
+In the flows {red}, {green} and {blue} are as there, {vxlan}, {geneve} and {gre} are tunnels.
+"""
+import struct
+
+from scapy.all import ARP, Dot1Q, Ether, ICMP, IP, IPv6, Raw
+from scapy.layers.inet import UDP
+
+from packet_table import IP4, Row, ether, tcp4, udp4, udp6
+
+NEAR, FAR = "02:00:00:00:00:bb", "02:00:00:00:00:aa"
+NEAR4, FAR4, NEAR6, FAR6 = "172.16.0.1", "172.16.0.2", "fd00::1", "fd00::2"
+VNI = 0x2a
+OPTION = bytes.fromhex("01028001 00010002")
+OPTIONS = OPTION + bytes.fromhex("0103020e") + bytes(range(56))
+
+
+def table():
+    return pushes()
+
+
+def pushes():
+    plain, arp = ether(udp4()), ether(ARP(psrc="10.0.0.1", pdst="10.0.0.2"), dst="ff:ff:ff:ff:ff:ff")
+    ping = ether(IP(src="10.0.0.1", dst="10.0.0.2") / ICMP(type=8))
+    return [
+        push("VXLAN", plain, IP4, vxlan(), outer_vxlan),
+        push("VXLAN, TCP inside", ether(tcp4()), IP4, vxlan(), outer_vxlan),
+        push("VXLAN, ICMP inside", ping, IP4, vxlan(), outer_vxlan),
+        push("VXLAN, IPv6 inside", ether(udp6()), "eth_type(0x86dd),ipv6(frag=no)", vxlan(), outer_vxlan),
+        push("VXLAN, ARP inside", arp, "eth_type(0x0806),arp()", vxlan(), outer_vxlan),
+        push("VXLAN, unknown type inside", ether(Raw(b"u" * 46), type=0x88b5), "eth_type(0x88b5)", vxlan(), outer_vxlan),
+        push("VXLAN, a later fragment inside", ether(udp4(ip={"frag": 100})), "eth_type(0x0800),ipv4(frag=later)",
+             vxlan(), outer_vxlan),
+        push("VXLAN, an odd length", ether(udp4(b"x" * 31)), IP4, vxlan(), outer_vxlan),
+        push("VXLAN in IPv6", plain, IP4, vxlan(ip6=True), lambda inner: outer_vxlan(inner, ip6=True), tcx=False),
+        push("VXLAN with checksum", plain, IP4, vxlan(csum=True), lambda inner: outer_vxlan(inner, csum=True), tcx=False),
+        push("VXLAN with checksum, a large packet", ether(udp4(bytes(range(256)) * 5 + b"z")), IP4, vxlan(csum=True),
+             lambda inner: outer_vxlan(inner, csum=True), tcx=False),
+        push("Geneve", plain, IP4, geneve(), outer_geneve),
+        push("Geneve with an option", plain, IP4, geneve(OPTION), lambda inner: outer_geneve(inner, OPTION)),
+        push("Geneve with 64 bytes of options", plain, IP4, geneve(OPTIONS), lambda inner: outer_geneve(inner, OPTIONS)),
+        push("GRE", plain, IP4, gre(), outer_gre),
+        push("GRE with key", plain, IP4, gre(key=True), lambda inner: outer_gre(inner, key=True)),
+        push("GRE with checksum", plain, IP4, gre(csum=True, key=True), lambda inner: outer_gre(inner, csum=True, key=True),
+             tcx=False),
+        push("GRE in IPv6", plain, IP4, gre(key=True, ip6=True), lambda inner: outer_gre(inner, key=True, ip6=True)),
+        push("edits before", plain, IP4, f"set(ipv4(ttl=63)),{vxlan()}",
+             lambda inner: outer_vxlan(bytes(edited(udp4())), port=source_port(inner))),
+        push("a tag for the outer packet", plain, IP4, f"{vxlan()},push_vlan(vid=9,pcp=0)",
+             lambda inner: bytes(tagged(outer_vxlan(inner)))),
+        push("a tag inside", ether(Dot1Q(vlan=7) / udp4()),
+             "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))", vxlan(), outer_vxlan, tcx=False),
+        push("a tag popped before", ether(Dot1Q(vlan=7) / udp4()),
+             "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))", f"pop_vlan,{vxlan()}",
+             lambda inner: outer_vxlan(bytes(ether(udp4())))),
+    ]
+
+
+def push(name, frame, flow, actions, outer, **how):
+    """A flow that pushes a tunnel's header and sends the packet to green, in the form that ofproto has for it."""
+    frame = bytes(frame)
+    return Row(f"push {name}", frame, [(flow, f"clone({actions},{{green}})")], {"green": bytes(outer(frame))}, **how)
+
+
+def edited(packet):
+    packet = ether(packet)
+    packet[IP].ttl = 63
+    return packet
+
+
+def tagged(frame):
+    return frame[:12] + bytes.fromhex("81000009") + frame[12:]
+
+
+def tnl_push(port, kind, layers, size):
+    return f"tnl_push(tnl_port({{{port}}}),header(size={size},type={kind},{layers}),out_port({{blue}}))"
+
+
+def layers(proto, ip6):
+    eth = f"eth(dst={FAR},src={NEAR},dl_type={'0x86dd' if ip6 else '0x0800'})"
+    if ip6:
+        return f"{eth},ipv6(src={NEAR6},dst={FAR6},label=0,proto={proto},tclass=0x0,hlimit=64)"
+    return f"{eth},ipv4(src={NEAR4},dst={FAR4},proto={proto},tos=0,ttl=64,frag=0x4000)"
+
+
+def vxlan(ip6=False, csum=False):
+    checksum = "0xffff" if csum or ip6 else "0x0"
+    return tnl_push("vxlan", 4, f"{layers(17, ip6)},udp(src=0,dst=4789,csum={checksum}),vxlan(flags=0x8000000,vni={VNI:#x})",
+                    70 if ip6 else 50)
+
+
+def geneve(options=b""):
+    text = f",options({option_text(options)})" if options else ""
+    return tnl_push("geneve", 5, f"{layers(17, False)},udp(src=0,dst=6081,csum=0x0),geneve(vni={VNI:#x}{text})",
+                    50 + len(options))
+
+
+def option_text(options):
+    text = ""
+    while options:
+        size = 4 * (options[3] & 0x1f)
+        text += (f"{{{{class=0x{options[:2].hex()},type={options[2]:#x},len={size},0x{options[4:4 + size].hex()}}}}}")
+        options = options[4 + size:]
+    return text
+
+
+def gre(key=False, csum=False, ip6=False):
+    flags = (0x8000 if csum else 0) | (0x2000 if key else 0)
+    more = (",csum=0x0" if csum else "") + (f",key={VNI:#x}" if key else "")
+    return tnl_push("gre", 109 if ip6 else 3, f"{layers(47, ip6)},gre((flags={flags:#x},proto=0x6558){more})",
+                    38 + 4 * csum + 4 * key + 20 * ip6)
+
+
+def network(proto, ip6, tos=0):
+    if ip6:
+        return Ether(dst=FAR, src=NEAR) / IPv6(src=NEAR6, dst=FAR6, nh=proto, hlim=64, tc=tos)
+    return Ether(dst=FAR, src=NEAR) / IP(src=NEAR4, dst=FAR4, proto=proto, flags="DF", id=0, ttl=64, tos=tos)
+
+
+def in_udp(inner, port, payload, ip6=False, csum=False, source=None, **fields):
+    how = {} if csum or ip6 else {"chksum": 0}
+    return bytes(network(17, ip6, **fields) / UDP(sport=source or source_port(inner), dport=port, **how)
+                 / Raw(payload + inner))
+
+
+def outer_vxlan(inner, ip6=False, csum=False, port=None):
+    return in_udp(inner, 4789, struct.pack("!II", 0x08000000, VNI << 8), ip6, csum, port)
+
+
+def outer_geneve(inner, options=b""):
+    return in_udp(inner, 6081, struct.pack("!BBHI", len(options) // 4, 0, 0x6558, VNI << 8) + options)
+
+
+def outer_gre(inner, key=False, csum=False, ip6=False):
+    header = struct.pack("!HH", (0x8000 if csum else 0) | (0x2000 if key else 0), 0x6558)
+    tail = (struct.pack("!I", VNI) if key else b"") + inner
+    if csum:
+        header += struct.pack("!HH", checksum(header + bytes(4) + tail), 0)
+    return bytes(network(47, ip6) / Raw(header + tail))
+
+
+def checksum(data):
+    data += bytes(len(data) % 2)
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total > 0xffff:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def source_port(frame):
+    """As Open vSwitch chooses it: miniflow_hash_5tuple(), mapped to the ports from 32768 to 61000."""
+    packet = Ether(frame)
+    number = 0
+    inner = packet
+    while isinstance(inner.payload, Dot1Q):
+        inner = inner.payload
+    layer = inner.payload
+    words, ports = [], []
+    if isinstance(layer, (IP, IPv6)):
+        raw = bytes(layer)
+        words = list(struct.unpack("<2I" if layer.version == 4 else "<8I", raw[12:20] if layer.version == 4 else raw[8:40]))
+        words.append(raw[9] if layer.version == 4 else raw[6])
+        length = (raw[0] & 15) * 4 if layer.version == 4 else 40
+        if words[-1] in (6, 17):
+            ports = [struct.unpack("<I", raw[length:length + 4])[0]]
+        elif words[-1] == 1:
+            ports = [raw[length] << 8 | raw[length + 1] << 24]
+        if words[-1] in (6, 17, 1) and layer.version == 4 and layer.frag:
+            ports = [0]
+    elif isinstance(layer, ARP):
+        raw = bytes(layer)
+        words = [*struct.unpack("<I", raw[14:18]), *struct.unpack("<I", raw[24:28]), raw[7]]
+        ports = [0] if raw[7] in (1, 6, 17) else []
+    for word in words + ports:
+        word = word * 0xcc9e2d51 & 0xffffffff
+        word = (word << 15 | word >> 17) & 0xffffffff
+        number ^= word * 0x1b873593 & 0xffffffff
+        number = (number << 13 | number >> 19) & 0xffffffff
+        number = (number * 5 + 0xe6546b64) & 0xffffffff
+    number ^= 42
+    number = (number ^ number >> 16) * 0x85ebca6b & 0xffffffff
+    number = (number ^ number >> 13) * 0xc2b2ae35 & 0xffffffff
+    number ^= number >> 16
+    return (number * (61000 - 32768) >> 32) + 32768
