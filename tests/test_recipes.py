@@ -49,6 +49,16 @@ def key_fields():
     return sorted({name for name in names if name != "w" and not name.startswith("pad")})
 
 
+def headers():
+    """{name in dp/frame.h: whether a frame, of which the Ethernet type and what stands behind are given, has that header}."""
+    found = {name: (lambda eth_type, _, value=int(value, 16): eth_type == value)
+             for name, value in re.findall(r"^#define DP_(ETH_\w+) (0x\w{4})$", text("dp/frame.h"), re.MULTILINE)}
+    for name, value in re.findall(r"^#define DP_(IP_\w+) (\d+)$", text("dp/frame.h"), re.MULTILINE):
+        found[name] = lambda eth_type, ip, value=int(value): value in (ip[9] if eth_type == 0x0800 else -1,
+                                                                       ip[6] if eth_type == 0x86dd else -1)
+    return found
+
+
 def options():
     listed = re.search(r"\"xdp-mode\",[^}]*", text("ovs/netdev/netdev_xdp_options.c"))[0]
     read = re.findall(r"smap_get\w*\(other_config, \"(xdp-[\w-]+)\"", re.sub(r"\(other_config,\s+", "(other_config, ",
@@ -56,7 +66,27 @@ def options():
     return sorted({*re.findall(r'"(xdp-[\w-]+)"', listed), *read})
 
 
+def parsed_groups():
+    """Groups of keys that a program parses, or not: those of metadata have nothing to parse."""
+    parser = text(*(str(path.relative_to(TOP)) for path in sorted((TOP / "dp").glob("parse*.h"))))
+    return [name for name, _ in rows("dp/capability.h", "DP_KEY_GROUPS") if re.search(rf"\bDP_PART\({name}\)", parser)]
+
+
+def hooks(named=True):
+    """The hooks of enum dpif_xdp_hook as their constants; those that users can set, by their words."""
+    body = re.search(r"enum dpif_xdp_hook \{(.*?)\n\};", text("ovs/netdev/netdev_xdp.h"), re.DOTALL)[1]
+    if named:
+        return [name for name in re.findall(r"^    DPIF_XDP_HOOK_(\w+),", body, re.MULTILINE) if name != "EITHER"]
+    return re.findall(r"^    DPIF_XDP_HOOK_(\w+),(?! *\n? */\* No option)", body, re.MULTILINE)
+
+
 @pytest.mark.parametrize("what, names, where, pattern", [
+    ("a specialised program leaves out a group that flows need", parsed_groups(), ["core/tables/need.c"], r"\bDP_PART\({}\)"),
+    ("a hook has no name", hooks(), ["ovs/netdev/netdev_xdp_options.c"], r"\[DPIF_XDP_HOOK_{}\] ="),
+    ("a hook is not among those that xdp-hook allows", [name.lower() for name in hooks(False)],
+     ["ovs/netdev/netdev_xdp_options.c"], r"\"xdp-hook\", value, [^;]*\b{}\b"),
+    ("a hook is not in configuration.md", [name.lower() for name in hooks(False)], ["docs/reference/configuration.md"], r"`{}`"),
+    ("a hook is not in the man page", [name.lower() for name in hooks(False)], ["docs/ovs-vswitchd-xdp.8"], r"(?m)^\.B {}$"),
     ("no action is compiled to it", operations(), ["ovs/fastpath/compile.c"], r"\bDP_OP_{}\b"),
     ("coverage/show lacks a drop of programs", program_drops(), ["ovs/provider/drop_coverage.c"], r"\bDP_COUNTER_{}\b"),
     ("coverage/show lacks a drop of the engine", [name for name, _ in rows("ovs/datapath/datapath.h", "DPIF_XDP_DROPS")],
@@ -73,3 +103,15 @@ def test_nothing_is_forgotten(what, names, where, pattern):
     assert names
     missing = forgotten(names, where, pattern)
     assert not missing, f"{what}: {', '.join(missing)} is not in {', '.join(where)} (CONTRIBUTING.md, Recipes)"
+
+
+@pytest.mark.parametrize("corpus", ["parse", "actions"])
+def test_oracle_meets_every_header(corpus):
+    """tests/parity compares with Open vSwitch over mutations of the corpora: what no input has, it does not compare."""
+    inputs = [path.read_bytes() + bytes(20) for path in (TOP / "tests/fuzz/corpus" / corpus).iterdir()]
+    frames = [(int.from_bytes(data[start + 12:start + 14], "big"), data[start + 14:])
+              for data in inputs for start in range(0, min(len(data) - 34, 80))]     # Actions stand before the frame.
+    lacking = [name for name, has in headers().items() if not any(has(*frame) for frame in frames)]
+    assert len(headers()) > 12
+    assert not lacking, \
+        f"no input in tests/fuzz/corpus/{corpus} has DP_{', DP_'.join(lacking)}: add one (CONTRIBUTING.md, A match field)"

@@ -44,7 +44,7 @@ bool
 dpif_xdp_hook_from_string(const char *s, enum dpif_xdp_hook *hook)
 {
     for (size_t i = 0; i <= DPIF_XDP_HOOK_BOTH; i++) {
-        if (!strcmp(s, hook_names[i])) {
+        if (hook_names[i] && !strcmp(s, hook_names[i])) {
             *hook = i;
             return true;
         }
