@@ -46,7 +46,8 @@ struct cost {
 
 static char verifier_log[1 << 20];
 
-static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines);
+static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines,
+                        int *n_unlisted);
 static struct bpf_object *open_object(const char *file, void **ret_image);
 static int measure(const struct bpf_program *, struct cost *);
 static bool find_line(const char *budget, const char *kernel, const char *object, const char *program,
@@ -61,7 +62,7 @@ int main(int argc, char **argv)
     struct utsname name;
     unsigned int major, minor;
     char kernel[32];
-    int n_lines = 0, failed = 0;
+    int n_lines = 0, n_unlisted = 0, failed = 0;
 
     argv += print;
     argc -= print;
@@ -78,16 +79,22 @@ int main(int argc, char **argv)
         printf("bytes of BPF are not compared: net.core.bpf_jit_enable is not 1 or net.core.bpf_jit_harden is 2\n");
     }
     for (int i = 2; i < argc; i++) {
-        failed |= check_object(argv[1], kernel, argv[i], print, &n_lines);
+        failed |= check_object(argv[1], kernel, argv[i], print, &n_lines, &n_unlisted);
     }
     if (!failed && !print && !n_lines) {
         printf("skipped: no line for Linux %s: see verifier_budget --print\n", kernel);
         return 77;
     }
+    if (!print && n_lines && n_unlisted) {
+        printf("failed: %d programs have no line for Linux %s, others have: put the lines above into the budget\n",
+               n_unlisted, kernel);
+        return 1;
+    }
     return failed;
 }
 
-static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines)
+static int check_object(const char *budget, const char *kernel, const char *file, bool print, int *n_lines,
+                        int *n_unlisted)
 {
     void *image, *image_of_one;
     struct bpf_object *object = open_object(file, &image);
@@ -132,6 +139,9 @@ static int check_object(const char *budget, const char *kernel, const char *file
             }
             failed |= compare(name, "bytes of stack", now.stack, allowed.stack, 0);
             printf("%s: %lu bytes of machine code on this CPU, not compared\n", name, now.jited);
+        } else {
+            ++*n_unlisted;
+            printf("no line: %s %s %s %lu %lu %lu\n", kernel, object_name, name, now.processed, now.xlated, now.stack);
         }
         bpf_object__close(one);
         free(image_of_one);
