@@ -288,7 +288,8 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     frame->has = DP_HAS_L3 | DP_HAS_FIRST | DP_HAS_OUTER | (ip6 ? DP_HAS_IP6 : DP_HAS_IP4) | (is_udp ? DP_HAS_UDP : 0);
     dp_frame_layers(frame, DP_NO_LAYER, DP_ETH_LEN, l4, frame_len - l4);
     if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
-        key->skb_priority = 0;          /* Those of the packet inside. */
+        key->dp_hash = 0;               /* Those of the packet inside. */
+        key->skb_priority = 0;
         key->skb_mark = 0;
     }
     return DP_REASON_FORWARDED;

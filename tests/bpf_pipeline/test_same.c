@@ -20,7 +20,7 @@
 #include "tests/parity/oracle.h"
 
 #define MAX_FRAME 1024
-#define HEADROOM 64
+#define HEADROOM 256
 
 /* Two tables with the same flow. */
 struct pair {

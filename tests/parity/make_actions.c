@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "csum.h"
+#include "flow.h"
 #include "netlink.h"
 #include "odp-netlink.h"
 #include "openvswitch/ofpbuf.h"
@@ -20,6 +22,7 @@ struct source {
 static void take(struct source *, void *to, size_t n);
 static uint8_t take_byte(struct source *);
 static void make_set(struct source *, struct ofpbuf *);
+static void make_push(struct source *, struct ofpbuf *);
 
 size_t parity_make_actions(const uint8_t *data, size_t size, struct ofpbuf *actions)
 {
@@ -79,6 +82,9 @@ size_t parity_make_actions(const uint8_t *data, size_t size, struct ofpbuf *acti
 
     uint8_t fate = take_byte(&s);
 
+    if ((fate & 0x31) == 0x31) {
+        make_push(&s, actions);
+    }
     if (fate & 1) {
         nl_msg_put_u32(actions, OVS_ACTION_ATTR_OUTPUT, take_byte(&s));
         if (fate % 8 == 7) {
@@ -138,6 +144,62 @@ static void make_set(struct source *s, struct ofpbuf *actions)
     nested = nl_msg_start_nested(actions, masked ? OVS_ACTION_ATTR_SET_MASKED : OVS_ACTION_ATTR_SET);
     nl_msg_put_unspec(actions, fields[i].type, value, fields[i].size * (masked ? 2 : 1));
     nl_msg_end_nested(actions, nested);
+}
+
+/* A tunnel's header as ofproto makes them, from any bytes: VXLAN, Geneve or GRE, in IPv4 or IPv6, with or without
+ * checksum. */
+static void make_push(struct source *s, struct ofpbuf *actions)
+{
+    struct ovs_action_push_tnl tnl = { .tnl_port = u32_to_odp(1), .out_port = u32_to_odp(2) };
+    uint8_t *header = (uint8_t *) tnl.header;
+    uint8_t how = take_byte(s);
+    bool ip6 = how & 1;
+    bool with_csum = how & 2 || ip6;
+    struct eth_header *eth = (struct eth_header *) header;
+    uint8_t *l3 = header + ETH_HEADER_LEN;
+    uint8_t *l4 = l3 + (ip6 ? IPV6_HEADER_LEN : IP_HEADER_LEN);
+    uint8_t proto = how % 3 ? IPPROTO_UDP : IPPROTO_GRE;
+
+    take(s, header, ETH_ADDR_LEN * 2);
+    eth->eth_type = htons(ip6 ? ETH_TYPE_IPV6 : ETH_TYPE_IP);
+    take(s, l3, l4 - l3);
+    if (ip6) {
+        l3[0] = 0x60 | (l3[0] & 0xf);
+        l3[4] = l3[5] = 0;              /* The length. */
+        l3[6] = proto;
+    } else {
+        struct ip_header *ip = (struct ip_header *) l3;
+
+        ip->ip_ihl_ver = IP_IHL_VER(5, 4);
+        ip->ip_tot_len = 0;
+        ip->ip_id = 0;
+        ip->ip_frag_off = 0;
+        ip->ip_proto = proto;
+        ip->ip_csum = 0;
+        ip->ip_csum = csum(ip, sizeof *ip);
+    }
+    if (proto == IPPROTO_UDP) {
+        struct udp_header *udp = (struct udp_header *) l4;
+        size_t options = how % 3 == 2 ? how >> 4 : 0;
+
+        udp->udp_dst = htons(how % 3 == 1 ? 4789 : 6081);
+        udp->udp_csum = with_csum ? OVS_BE16_MAX : 0;
+        take(s, udp + 1, 8 + 4 * options);
+        tnl.header_len = l4 + sizeof *udp + 8 + 4 * options - header;
+        tnl.tnl_type = how % 3 == 1 ? OVS_VPORT_TYPE_VXLAN : OVS_VPORT_TYPE_GENEVE;
+    } else {
+        struct gre_base_hdr *gre = (struct gre_base_hdr *) l4;
+        bool key = how & 4;
+
+        gre->flags = htons((how & 2 ? GRE_CSUM : 0) | (key ? GRE_KEY : 0));
+        gre->protocol = htons(ETH_TYPE_TEB);
+        if (key) {
+            take(s, l4 + (how & 2 ? 8 : 4), 4);
+        }
+        tnl.header_len = l4 + 4 + (how & 2 ? 4 : 0) + (key ? 4 : 0) - header;
+        tnl.tnl_type = ip6 ? OVS_VPORT_TYPE_IP6GRE : OVS_VPORT_TYPE_GRE;
+    }
+    nl_msg_put_unspec(actions, OVS_ACTION_ATTR_TUNNEL_PUSH, &tnl, sizeof tnl);
 }
 
 /* Zeroes behind the end. */

@@ -7,10 +7,12 @@
 
 #include "core/tables/need.h"
 #include "core/tables/table.h"
+#include "csum.h"
 #include "dp-packet.h"
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
 #include "flow.h"
+#include "netdev-native-tnl.h"
 #include "odp-execute.h"
 #include "odp-util.h"
 #include "openvswitch/dynamic-string.h"
@@ -19,7 +21,7 @@
 #include "ovs/fastpath/compile.h"
 #include "tests/parity/oracle.h"
 
-#define HEADROOM 64
+#define HEADROOM 128
 
 /* What a frame became. */
 struct outcome {
@@ -29,6 +31,9 @@ struct outcome {
     size_t len;
     uint8_t bytes[4096];
 };
+
+/* The packet's hash, which Open vSwitch's datapaths find out when it comes. */
+static uint32_t hash_at_first;
 
 static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *, const struct dp_omit *,
                      struct outcome[2]);
@@ -228,12 +233,32 @@ static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     return done;
 }
 
+/* netdev_push_header() without a device: GRE's code wants one only for sequence numbers. */
+static void push_header(struct dp_packet *packet, const struct ovs_action_push_tnl *tnl)
+{
+    if (tnl->tnl_type != OVS_VPORT_TYPE_GRE && tnl->tnl_type != OVS_VPORT_TYPE_IP6GRE) {
+        dp_packet_set_rss_hash(packet, hash_at_first);
+        netdev_tnl_push_udp_header(NULL, packet, tnl);
+    } else {
+        int size;
+        struct gre_base_hdr *gre = netdev_tnl_push_ip_header(packet, tnl->header, tnl->header_len, &size);
+
+        if (gre->flags & htons(GRE_CSUM)) {
+            *(ovs_be16 *) (gre + 1) = csum(gre, size);
+        }
+    }
+    pkt_metadata_init(&packet->md, tnl->out_port);
+}
+
 static void execute_cb(void *outcome_, struct dp_packet_batch *batch, const struct nlattr *a, bool steal)
 {
     struct outcome *outcome = outcome_;
     struct dp_packet *packet = batch->packets[0];
 
     switch (nl_attr_type(a)) {
+    case OVS_ACTION_ATTR_TUNNEL_PUSH:
+        push_header(packet, nl_attr_get(a));
+        return;
     case OVS_ACTION_ATTR_OUTPUT:
         dp_packet_batch_apply_cutlen(batch);
         outcome->port = nl_attr_get_u32(a);
@@ -267,6 +292,7 @@ static void run_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *ac
     outcome->port = UINT32_MAX;
     pkt_metadata_init(&packet->md, u32_to_odp(PARITY_IN_PORT));
     flow_extract(packet, &flow);
+    hash_at_first = flow_hash_5tuple(&flow, 0);
     dp_packet_batch_init_packet(&batch, packet);
     odp_execute_actions(outcome, &batch, true, actions->data, actions->size, execute_cb);
 }

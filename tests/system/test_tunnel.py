@@ -46,7 +46,9 @@ def test_tunnel_to_the_kernel(world, switch, host, kind, options):
     traffic.wait_for_ping(red, "10.0.0.9")
     assert traffic.ping(red, "10.0.0.9") == 3
     assert traffic.ping(red, "fc00::9") == 3
-    traffic.tcp(red, far, "10.0.0.9", size=1 << 20)
+    before = received(far)
+    traffic.tcp(red, far, "10.0.0.9", size=8 << 20)
+    packets, count = (after - value for after, value in zip(received(far), before))
     traffic.tcp(far, red, "fc00::1", size=1 << 20)
     assert traffic.udp(red, far, "10.0.0.9") == 100
     flows = "\n".join(switch.dump_flows())
@@ -54,5 +56,14 @@ def test_tunnel_to_the_kernel(world, switch, host, kind, options):
     if switches.DATAPATH == "xdp":
         inside = [flow for flow in switch.dump_flows("-m") if re.search(r"in_port\(\w+_sys", flow)]
         assert any(re.search("dp:(both|tcx)", flow) for flow in inside), inside
+        pushing = [flow for flow in switch.dump_flows("-m") if "tnl_push" in flow]
+        if not options:
+            assert all("dp:tcx" in flow for flow in pushing), pushing
+            assert count / packets > 3000, "the veth has segments, not the packets of the container's socket"
     # The kernel's end of the tunnel speaks (IPv6 neighbour discovery) also before and after ours exists.
     switch.expected += ["receive tunnel port not found", "xlate_key failed"]
+
+
+def received(namespace):
+    """Packets and bytes that eth0 of a namespace has got."""
+    return [int(namespace.run("cat", f"/sys/class/net/eth0/statistics/rx_{what}")) for what in ("packets", "bytes")]
