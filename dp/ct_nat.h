@@ -11,6 +11,8 @@
 #define DP_CT_NAT_TRIES 128             /* Ports of a range, at first; then half as many from another one, and so on, */
 #define DP_CT_NAT_LEAST_TRIES 16        /* down to this. */
 
+#define DP_CT_TCP_SUMMED 18             /* Bytes of a TCP header up to the end of its checksum. */
+
 /* What decides with which address and port of the range the search begins.  A test replaces it. */
 #ifndef DP_CT_NAT_HASH
 #define DP_CT_NAT_HASH(CTX, RUN, ACTION) dp_ct_nat_hash(CTX, RUN)
@@ -216,8 +218,11 @@ DP_INLINE void dp_ct_rewrite(struct dp_ctx *ctx, __u32 l3, __u32 l4, __u32 l4_le
     __u64 ports = proto == DP_IP_TCP || proto == DP_IP_UDP ? dp_ct_put_ports(ctx, l4, t) : 0;
 
     l4 &= DP_OFS_MASK;
-    if (proto == DP_IP_TCP && l4_len >= DP_TCP_LEN) {
-        dp_csum_transport(ctx, l4 + 16, pseudo, DP_CSUM_PSEUDO);
+    if (proto == DP_IP_TCP && l4_len >= DP_CT_TCP_SUMMED) {
+        /* Of a header that an ICMP error quotes in part, Open vSwitch makes up for the ports only. */
+        if (l4_len >= DP_TCP_LEN) {
+            dp_csum_transport(ctx, l4 + 16, pseudo, DP_CSUM_PSEUDO);
+        }
         if (ports) {
             dp_csum_transport(ctx, l4 + 16, ports, 0);
         }

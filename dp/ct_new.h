@@ -281,6 +281,12 @@ DP_INLINE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const 
     return 1;
 }
 
+DP_INLINE int dp_ct_same(const struct dp_ct_tuple *a, const struct dp_ct_tuple *b)
+{
+    return a->addr[0][0] == b->addr[0][0] && a->addr[0][1] == b->addr[0][1] && a->addr[1][0] == b->addr[1][0]
+        && a->addr[1][1] == b->addr[1][1] && a->l4[0] == b->l4[0] && a->l4[1] == b->l4[1];
+}
+
 /* Makes the connection of run->tuple and run->reply, whose buckets are locked. */
 DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
 {
@@ -309,7 +315,7 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     if (index && dp_ct_fill(ctx, run, action, index - 1, flags, seq, now)) {
         run->ref = DP_CT_REF(index - 1, 0);
         if (dp_ct_publish(ctx, &run->tuple, run->ref)) {
-            if (dp_ct_publish(ctx, &run->reply, run->ref | 1)) {
+            if (dp_ct_same(&run->tuple, &run->reply) || dp_ct_publish(ctx, &run->reply, run->ref | 1)) {
                 return DP_CT_MADE;
             }
             /* Somebody may have found it by now: the sweeper gets it. */

@@ -124,6 +124,9 @@ DP_INLINE int dp_ct_begin(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     int bits;
 
     run->ref = 0;
+    if (run->md.state & DP_CS_NAT && dp_ct_find(ctx, &run->tuple, now)) {
+        return DP_CT_DONE;              /* What it was translated to is another connection's: it belongs to none. */
+    }
     if (!dp_ct_may_begin(run)) {
         run->md.state = DP_CS_INV;
         return DP_CT_DONE;

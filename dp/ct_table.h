@@ -135,7 +135,7 @@ _Static_assert(sizeof(struct dp_ct_key) == 64, "key of a connection layout");
 struct dp_ct_life {
     __u64 state;                /* DP_CT_STATE_*. */
     __u64 window[2];            /* [d]: DP_CT_WINDOW(): highest sequence number that d's sender sent (seqlo), highest that
-                                 * it lets the other end send (seqhi). */
+                                 * it lets its peer send (seqhi). */
     __u32 used;                 /* Ticks when its time began to run. */
     __u32 version;              /* Grows when what a cached path relies on changes: marks, end. */
 };

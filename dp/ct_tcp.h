@@ -10,7 +10,7 @@
 #include "dp/ct_packet.h"
 
 #define DP_CT_MERGES 4                  /* Then the word stays without this segment: those of others are newer. */
-#define DP_CT_TCP_SKEW (0xffff + 1500)  /* How far behind or before what the other end sent an ACK may be. */
+#define DP_CT_TCP_SKEW (0xffff + 1500)  /* How far behind or before what its peer sent an ACK may be. */
 
 #define DP_SEQ_GEQ(A, B) ((__s32) ((A) - (B)) >= 0)
 #define DP_SEQ_GT(A, B) ((__s32) ((A) - (B)) > 0)
@@ -18,7 +18,7 @@
 /* What state and windows say about one end. */
 struct dp_ct_peer {
     __u32 seqlo;                /* Highest sequence number that it sent. */
-    __u32 seqhi;                /* Highest that the other end lets it send. */
+    __u32 seqhi;                /* Highest that its peer lets it send. */
     __u32 win;                  /* Its largest window, before scaling, 16 bits. */
     __u8 wscale;
     __u8 state;                 /* enum dp_ct_tcp_state. */
