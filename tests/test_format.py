@@ -48,6 +48,7 @@ def alike(statement):
     """Without blanks that mean nothing, or of which clang-format, which knows C++ better, thinks otherwise."""
     statement = re.sub(r'"\s+(?=\w)|(?<=\w)\s+(?=")', '"', statement).replace('""', '"')
     statement = re.sub(r"\s*&&\s*", " && ", statement)
+    statement = statement.replace(") ->", ")->").replace("(*) (", "(*)(")
     statement = re.sub(r"(\b(?:class|delete)|FOR_EACH[A-Z_0-9]*) (?=[(+])", r"\1", statement)
     return re.sub(r"([{;]) | (?=}|\)$)", r"\1", statement).replace("; )", ";)").replace(" ;", ";") \
         .replace(", )", ",)").replace("){", ") {")
