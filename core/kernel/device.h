@@ -53,7 +53,7 @@ bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
  * and segmentation, and the same on the device if an XDP program on that peer gets
  * what is sent there.  On a veth's peer it also turns GRO on: without it the kernel drops
  * frames redirected into the veth.  The peer may live in any network namespace that a process or a
- * mount (/run/netns, /run/docker/netns ...) keeps alive. Adds to '*undo', NULL at first, what there is to
+ * mount (/run/netns, /run/docker/netns ...) keeps alive. Adds to '*undo', NULL at first, the features to
  * restore, also on failure.  Returns 0; -ENOENT if the peer's namespace was not found; -ENODEV if there is
  * no such device; or another negative errno.  So do the others. */
 struct oxdp_offload_undo;
