@@ -85,6 +85,10 @@ struct dpif_xdp_fastpath {
     uint64_t groups_tried OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     uint32_t groups_round OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
+    uint32_t port_range                 /* Of tunnels' UDP source ports, both ends,
+                                         * as flows were compiled. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+
     /* drops.c */
     unsigned long *droppers             /* Bitmap of indexes: entries that
                                          * drop, with a reason. */

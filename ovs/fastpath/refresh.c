@@ -11,13 +11,17 @@
 #include "core/programs/tcx.h"
 #include "dp/capability.h"
 #include "core/tables/table.h"
+#include "dp/op.h"
 #include "flow.h"
+#include "netdev-native-tnl.h"
 
 /* Flows that are looked at for it in a second. */
 #define MAX_RETRIES 65536
 
 /* Flows without a group that are put again in a second. */
 #define MAX_GROUP_RETRIES 1024
+
+#define TUNNEL_OPS (1ull << DP_OP_TNL_PUSH | 1ull << DP_OP_TNL_PUSH_CSUM)
 
 /* Reinstalls 'flow' after a change of what programs can do. */
 static void
@@ -28,6 +32,35 @@ put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 
     miniflow_expand(flow->key, &key);
     dpif_xdp_fastpath_put(dp, flow, &key);
+}
+
+/* Puts the flows again that push tunnel headers if "tnl/egress_port_range" was
+ * called: their operations have the range of UDP source ports. */
+static void
+follow_port_range(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t range = tnl_udp_port_min << 16 | tnl_udp_port_max;
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+
+    if (fp->port_range == range) {
+        return;
+    }
+    fp->port_range = range;
+    while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
+        const struct dp_tables *tables = oxdp_table_memory(fp->table);
+        const struct dp_flow *entry;
+
+        if (!dpif_xdp_fastpath_runs(flow)) {
+            continue;
+        }
+        entry = &tables->flows[flow->fp.index];
+        if (entry->n_ops && tables->ops[entry->ops].codes & TUNNEL_OPS) {
+            put_again(dp, flow);
+        }
+    }
 }
 
 void
@@ -219,6 +252,7 @@ dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
         oxdp_table_memory(fp->table)->head->vlan_limit = flow_vlan_limit;
         oxdp_table_rank_masks(fp->table);
         oxdp_progs_tick(fp->progs);
+        follow_port_range(dp);
         retry_full(dp);
         retry_groups(dp);
         stats_change_begin(fp);

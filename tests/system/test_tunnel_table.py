@@ -82,6 +82,27 @@ def test_on_the_wire(world, switch, host, tier, config, layer, claims):
     assert not wrong, f"{tier}:\n" + "\n".join(wrong)
 
 
+def test_port_range(world, switch, host):
+    """Flows that are there follow "tnl/egress_port_range", too."""
+    ends = others.lay_wires(world, switch)
+    switch.vsctl("add-port", "br0", "vxlan0", "--", "set", "interface", "vxlan0", "type=vxlan", "options:remote_ip=flow")
+    switch.appctl("revalidator/pause")
+    numbers = {**{name: switch.dp_port(f"to-{name}") for name in others.PORTS}, "vxlan": tunnel_port(switch, "vxlan")}
+    row = ROWS[0]
+    others.install(switch, flows(row, numbers))
+    ends["red"].send(row.frame)
+    assert ends["green"].receive() == [row.output["green"]]
+    switch.appctl("tnl/egress_port_range", "50000", "50001")
+
+    def follows():
+        ends["red"].send(row.frame)
+        (frame,) = ends["green"].receive()
+        return frame[34:36] == (50000).to_bytes(2, "big")
+
+    lab.wait_until(follows, "the new port")
+    switch.appctl("revalidator/resume")
+
+
 def tunnel_port(switch, kind):
     """The number that the datapath has for the tunnels of a kind: "port 5: vxlan_sys_4789 (vxlan: ...)"."""
     return int(re.search(rf"port (\d+): \w+ \({kind}", switch.appctl("dpctl/show"))[1])
