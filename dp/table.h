@@ -13,7 +13,8 @@
  *   predictions  BPF             BPF      until overwritten: a hint          overwrites
  *   ops          userspace       BPF      as its flow                        the flow runs in the engine
  *   blobs        userspace       BPF      as its flow                        the flow runs in the engine
- *   meters       userspace, BPF  both     as its meter                       the flow runs in the engine
+ *   meters       userspace, BPF  both     as its meter, also from process    the flow runs in the engine
+ *                                         to process
  *
  * Publishing: an entry is written completely before the word that links to it; each link is one aligned 64-bit (or
  * 32-bit) store.  A reader that follows a stale link finds an entry that is dead (struct dp_flow 'mask' is 0) or that
@@ -209,7 +210,7 @@ struct dp_meter {
     __u32 active;               /* Set last, cleared first. */
     __u32 per_packet;           /* Bands count packets (else bytes). */
     __u32 n_bands;
-    __u32 pad;
+    __u32 openflow_id;          /* By this and its bands the process after this one knows it. */
     struct dp_meter_band {
         __u32 rate;             /* Packets or kilobits a second. */
         __u32 pad;

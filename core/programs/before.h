@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters of the previous instance: its tables of ports and of counters, pinned under names that end in a hash of their
- * layout.  Only a process with the same layout adopts them.  It goes on from these numbers for each device that it takes
- * over. */
+/* The counters of the previous instance: its tables of ports and of counters (OXDP_RESTART_READ of core/programs/state.h).
+ * This process goes on from these numbers for each device that it takes over. */
 #ifndef OXDP_BEFORE_H
 #define OXDP_BEFORE_H 1
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "bpf/constant.h"
 
 struct oxdp_attachment;
 struct oxdp_progs;
 
-/* Pins the tables for the next instance.  0 or a negative errno. */
-int oxdp_before_pin(const struct oxdp_progs *progs);
-
-/* Maps the previous instance's tables, if there are any with the same layout and size. */
+/* Maps the previous instance's tables, if there are all of them with the same layout and size. */
 void oxdp_before_open(struct oxdp_progs *progs);
 void oxdp_before_close(struct oxdp_progs *progs);
+
+/* Whether table 'i' is mapped. */
+bool oxdp_before_has(const struct oxdp_progs *progs, enum bpf_table i);
 
 /* The device of 'at' still runs a program of the previous instance.  What that counts until oxdp_before_end() belongs to
  * the port. */

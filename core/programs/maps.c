@@ -13,6 +13,7 @@
 #include "core/programs/progs.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/skeleton.h"
+#include "core/programs/state.h"
 #include "core/tables/table.h"
 
 static void set_sizes(struct oxdp_progs *progs);
@@ -111,9 +112,12 @@ static int make_tables(struct oxdp_progs *progs, uint32_t n_flows)
 {
     static const struct oxdp_table_callbacks callbacks = { .grace = oxdp_grace };
     struct oxdp_table_config config = oxdp_table_config(n_flows ? n_flows : 1, progs->n_cpu_ids);
-    int err = oxdp_memory_create(&config, progs->n_direct, progs->max_ports + 1, progs->n_cpu_ids, &progs->memory);
+    int old_fd[BPF_N_TABLES];
     struct dp_tables tables;
+    int err;
 
+    oxdp_state_open(progs, old_fd);
+    err = oxdp_memory_create(&config, progs->n_direct, progs->max_ports + 1, progs->n_cpu_ids, old_fd, &progs->memory);
     if (err || !n_flows) {
         progs->memory.constants.omit.parts = DP_PART_TABLES;
         return err;

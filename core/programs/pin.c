@@ -31,9 +31,11 @@ struct oxdp_pins {
     char path[PATH_MAX - NAME_MAX - 1];
     char parent[PATH_MAX / 2];
     int lock_fd;
+    bool started;
 };
 
 static int mount_bpffs(char **ret_error);
+static void for_each_entry(const char *folder, void (*cb)(const char *path, void *aux), void *aux);
 static int make_folders(struct oxdp_pins *, const char *name);
 static int lock_folder(struct oxdp_pins *);
 static void remove_dead(void);
@@ -69,9 +71,14 @@ int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_err
         free(pins);
         return err == -EWOULDBLOCK ? -EBUSY : err;
     }
-    move_to_old(pins);
     *ret_pins = pins;
     return 0;
+}
+
+void oxdp_pins_start(struct oxdp_pins *pins)
+{
+    move_to_old(pins);
+    pins->started = true;
 }
 
 void oxdp_pins_close(struct oxdp_pins *pins)
@@ -79,8 +86,10 @@ void oxdp_pins_close(struct oxdp_pins *pins)
     if (!pins) {
         return;
     }
-    oxdp_pins_forget_old(pins);
-    remove_content(pins->path);
+    if (pins->started) {
+        oxdp_pins_forget_old(pins);
+        remove_content(pins->path);
+    }
     rmdir(pins->path);
     rmdir(pins->parent);
     rmdir(ROOT);
@@ -148,7 +157,35 @@ int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name)
     join(old, pins->path, OLD);
     join(path, old, name);
     fd = bpf_obj_get(path);
+    if (fd < 0 && !pins->started) {
+        join(path, pins->path, name);
+        fd = bpf_obj_get(path);
+    }
     return fd < 0 ? -errno : fd;
+}
+
+struct search {
+    const char *prefix;
+    bool found;
+};
+
+static void look_for_prefix(const char *path, void *search_)
+{
+    struct search *search = search_;
+
+    search->found |= !strncmp(strrchr(path, '/') + 1, search->prefix, strlen(search->prefix));
+}
+
+bool oxdp_pins_has_old_state(const struct oxdp_pins *pins, const char *prefix)
+{
+    struct search search = { .prefix = prefix };
+    char old[PATH_MAX];
+
+    if (pins) {
+        join(old, pins->path, OLD);
+        for_each_entry(old, look_for_prefix, &search);
+    }
+    return search.found;
 }
 
 bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name)

@@ -18,12 +18,17 @@
 
 struct oxdp_pins;
 
-/* Takes the folder of datapath 'name' in the present network namespace; mounts bpffs if it is missing.  0,
- * or a negative errno with a sentence in '*ret_error' (malloc'd): -EBUSY when another process has the
- * folder. */
+/* Locks the folder of datapath 'name' in the present network namespace; mounts bpffs if it is missing.  What is in it stays
+ * as it is until oxdp_pins_start().  0, or a negative errno with a sentence in '*ret_error' (malloc'd): -EBUSY when another
+ * process has the folder. */
 int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_error);
 
-/* Removes the folder and the pins in it; objects live on as long as their file descriptors.  NULL is allowed. */
+/* The folder is this process's from now on: what the previous instance left moves to "old".  Called once, before anything is
+ * pinned or inherited. */
+void oxdp_pins_start(struct oxdp_pins *pins);
+
+/* Removes the folder and the pins in it; objects live on as long as their file descriptors.  Before oxdp_pins_start() it only
+ * unlocks the folder.  NULL is allowed. */
 void oxdp_pins_close(struct oxdp_pins *pins);
 
 /* The folder; NULL for NULL. */
@@ -41,6 +46,10 @@ int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name);
 /* Opens the map that the previous instance pinned as 'name', which begins with OXDP_PINS_STATE, until oxdp_pins_forget_old().
  * Returns its file descriptor, or a negative errno. */
 int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name);
+
+/* Whether the previous instance pinned a map under a name that begins with 'prefix', and that was not inherited.  'prefix'
+ * begins with OXDP_PINS_STATE. */
+bool oxdp_pins_has_old_state(const struct oxdp_pins *pins, const char *prefix);
 
 /* Whether the previous instance pinned 'name' and it was not inherited; of a filter's program, only if the filter exists. */
 bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name);

@@ -19,10 +19,11 @@
 #include "core/programs/program.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/specialise.h"
+#include "core/programs/state.h"
 #include "core/programs/tcx.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
-static void pin(struct oxdp_progs *, const char *name);
+static void pin(struct oxdp_progs *);
 
 int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **ret_progs, char **ret_error)
 {
@@ -35,6 +36,9 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
     }
 
     oxdp_libbpf_listen();
+    if (config->name) {
+        oxdp_pins_open(config->name, &progs->pins, &progs->unpinned);
+    }
     err = oxdp_maps_create(progs, config);
 
     const char *heard = oxdp_libbpf_heard();
@@ -55,8 +59,8 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
         oxdp_progs_unload(progs);
         return err;
     }
-    if (config->name) {
-        pin(progs, config->name);
+    if (progs->pins) {
+        pin(progs);
     }
     *ret_progs = progs;
     return 0;
@@ -78,6 +82,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     oxdp_tcx_close(progs);
     oxdp_pins_close(progs->pins);
     free(progs->unpinned);
+    free(progs->restart_text);
     oxdp_programs_free(progs);
     oxdp_maps_destroy(progs);
     free(progs->direct);
@@ -97,6 +102,11 @@ const char *oxdp_progs_pinned(const struct oxdp_progs *progs)
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs)
 {
     return progs->unpinned;
+}
+
+const char *oxdp_progs_restart_text(const struct oxdp_progs *progs)
+{
+    return progs->restart_text;
 }
 
 struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs)
@@ -124,17 +134,15 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
         && progs->absent ? 0 : -ENOMEM;
 }
 
-/* Pins the program and the maps; links follow as they are made or taken over. */
-static void pin(struct oxdp_progs *progs, const char *name)
+/* From here on the folder of pins is ours.  Pins the program and the maps; links follow as they are made or taken over. */
+static void pin(struct oxdp_progs *progs)
 {
     int err;
 
-    if (oxdp_pins_open(name, &progs->pins, &progs->unpinned)) {
-        return;
-    }
+    oxdp_pins_start(progs->pins);
     err = oxdp_pins_add(progs->pins, "xdp", progs->programs->fd);
     err = err ? err : oxdp_maps_pin(progs);
-    err = err ? err : oxdp_before_pin(progs);
+    err = err ? err : oxdp_state_pin(progs);
     if (err) {
         oxdp_pins_close(progs->pins);
         progs->pins = NULL;
@@ -142,4 +150,5 @@ static void pin(struct oxdp_progs *progs, const char *name)
         return;
     }
     oxdp_before_open(progs);
+    progs->restart_text = oxdp_state_text(progs);
 }

@@ -55,6 +55,10 @@ void oxdp_progs_unload(struct oxdp_progs *progs);   /* Detaches everything.  NUL
 const char *oxdp_progs_pinned(const struct oxdp_progs *progs);
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 
+/* Which tables of the previous instance go on, and which do not and why (core/programs/state.h); NULL if it left none.  As long
+ * as 'progs'. */
+const char *oxdp_progs_restart_text(const struct oxdp_progs *progs);
+
 /* Attaches the XDP program to 'ifindex', whose frames then belong to datapath port 'port_no'.
  * 'local_stack': frames may be CHECKSUM_PARTIAL; programs then hand these to the engine. 'native'
  * selects driver mode (XDP_FLAGS_DRV_MODE), else generic (XDP_FLAGS_SKB_MODE). 'sock_fds[q]' is the AF_XDP

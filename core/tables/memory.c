@@ -3,16 +3,17 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define MAX_BYTES (1u << 29)    /* BPF_MAX_VAR_OFF of the kernel's verifier. */
 
-static int make_table(struct oxdp_memory *, enum bpf_table, size_t bytes);
+static int make_table(struct oxdp_memory *, enum bpf_table, size_t bytes, int old_fd);
 
 int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports, uint32_t n_slots,
-                       uint32_t n_cpu_ids, struct oxdp_memory *memory)
+                       uint32_t n_cpu_ids, const int old_fd[BPF_N_TABLES], struct oxdp_memory *memory)
 {
     uint32_t *number = memory->constants.number;
     struct dp_tables tables;
@@ -29,10 +30,16 @@ int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports,
     number[BPF_NUMBER_SHARED_SHARDS] = config->n_cpus > config->n_shards ? config->n_shards : 0;
 #define X(NAME, TYPE)                                                                                               \
     if (!err) {                                                                                                     \
-        err = make_table(memory, BPF_TABLE_##NAME, (number[BPF_LAST_##NAME] + (size_t) 1) * sizeof(TYPE));          \
+        err = make_table(memory, BPF_TABLE_##NAME, (number[BPF_LAST_##NAME] + (size_t) 1) * sizeof(TYPE),           \
+                         old_fd ? old_fd[BPF_TABLE_##NAME] : -1);                                                   \
     }
     BPF_TABLES(X)
 #undef X
+    for (int i = 0; old_fd && i < BPF_N_TABLES; i++) {
+        if (old_fd[i] >= 0) {
+            close(old_fd[i]);
+        }
+    }
     if (err) {
         oxdp_memory_destroy(memory);
     }
@@ -73,9 +80,19 @@ const char *oxdp_memory_name(enum bpf_table i)
     return names[i];
 }
 
-static int make_table(struct oxdp_memory *memory, enum bpf_table i, size_t bytes)
+/* Whether the table 'fd' has 'bytes'. */
+static bool has_size(int fd, size_t bytes)
+{
+    struct bpf_map_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.value_size == bytes;
+}
+
+static int make_table(struct oxdp_memory *memory, enum bpf_table i, size_t bytes, int old_fd)
 {
     LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
+    bool adopted = old_fd >= 0 && has_size(old_fd, bytes);
     size_t page = sysconf(_SC_PAGESIZE);
     void *table;
     int fd;
@@ -83,7 +100,8 @@ static int make_table(struct oxdp_memory *memory, enum bpf_table i, size_t bytes
     if (bytes > MAX_BYTES) {
         return -E2BIG;
     }
-    fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, oxdp_memory_name(i), sizeof(uint32_t), bytes, 1, &opts);
+    fd = adopted ? fcntl(old_fd, F_DUPFD_CLOEXEC, 0)
+        : bpf_map_create(BPF_MAP_TYPE_ARRAY, oxdp_memory_name(i), sizeof(uint32_t), bytes, 1, &opts);
     if (fd < 0) {
         return -errno;
     }
@@ -98,5 +116,6 @@ static int make_table(struct oxdp_memory *memory, enum bpf_table i, size_t bytes
     memory->constants.table_fd[i] = fd;
     memory->table[i] = table;
     memory->bytes[i] = bytes;
+    memory->adopted[i] = adopted;
     return 0;
 }

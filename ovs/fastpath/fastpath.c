@@ -165,16 +165,17 @@ can_output(const struct dpif_xdp_fastpath *fp, unsigned int hooks,
                     || oxdp_progs_can_output(fp->progs, compiled->arg))));
 }
 
-/* Whether programs have all meters that 'compiled' uses. */
+/* Puts the places of meters for their numbers.  False: programs do not have all
+ * that 'compiled' uses. */
 static bool
-shares_meters(const struct dpif_xdp_dp *dp,
-              const struct dpif_xdp_compiled *compiled)
+place_meters(const struct dpif_xdp_dp *dp, struct dpif_xdp_compiled *compiled)
 {
     for (uint32_t i = 0; i < compiled->n_ops; i++) {
-        const struct dp_op *op = &compiled->ops[i];
+        struct dp_op *op = &compiled->ops[i];
 
         if (op->code == DP_OP_METER
-            && !dpif_xdp_meters_shares(&dp->meters, op->u.meter)) {
+            && !dpif_xdp_meters_get_slot(&dp->meters, op->u.meter,
+                                         &op->u.meter)) {
             return false;
         }
     }
@@ -199,7 +200,7 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
         actions->actions, actions->size, &caps, compiled, matches);
     if (!reason && !can_output(fp, hooks, compiled)) {
         reason = REASON_PORT;
-    } else if (!reason && !shares_meters(dp, compiled)) {
+    } else if (!reason && !place_meters(dp, compiled)) {
         reason = REASON_METER;
     }
     if (!reason && compiled->fate == DP_FATE_GROUP

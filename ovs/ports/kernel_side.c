@@ -112,6 +112,10 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
         VLOG_INFO("%s: programs end with this process: %s", dp->name,
                   oxdp_progs_unpinned(dp->progs));
     }
+    if (!error && oxdp_progs_restart_text(dp->progs)) {
+        VLOG_INFO("%s: tables of the previous instance: %s", dp->name,
+                  oxdp_progs_restart_text(dp->progs));
+    }
     if (!error && dp->ports.n_fast_flows) {
         dp->fastpath = dpif_xdp_fastpath_create(dp);
     }

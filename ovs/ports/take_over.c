@@ -64,6 +64,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
                   dp->name, n);
     }
     dp->ports.taken_over = true;
+    dpif_xdp_meters_taken_over(&dp->meters);
     dpif_xdp_internal_sweep();
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device

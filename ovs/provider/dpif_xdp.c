@@ -223,12 +223,17 @@ dpif_xdp_meter_get_cb(const struct dpif *dpif, ofproto_meter_id id,
                               n_bands);
 }
 
+/* While the daemon ends, ofproto deletes its meters.  Programs go on using
+ * them, and the next daemon goes on from where they are. */
 static int
 dpif_xdp_meter_del_cb(struct dpif *dpif, ofproto_meter_id id,
                       struct ofputil_meter_stats *stats, uint16_t n_bands)
 {
-    return dpif_xdp_meter_del(&dpif_xdp_dp_cast(dpif)->meters, id, stats,
-                              n_bands);
+    struct dpif_xdp_meters *meters = &dpif_xdp_dp_cast(dpif)->meters;
+
+    return (dpif_xdp_is_leaving()
+            ? dpif_xdp_meter_get(meters, id, stats, n_bands)
+            : dpif_xdp_meter_del(meters, id, stats, n_bands));
 }
 
 static int

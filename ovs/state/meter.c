@@ -48,6 +48,135 @@ deactivate(struct dp_meter *meter)
     oxdp_grace(NULL);
 }
 
+/* Whether 'a' and 'b' are the same meter: both were made of the same OpenFlow
+ * message. */
+static bool
+is_same(const struct dp_meter *a, const struct dp_meter *b)
+{
+    if (a->openflow_id != b->openflow_id || a->per_packet != b->per_packet
+        || a->n_bands != b->n_bands || a->n_bands > DP_METER_BANDS) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n_bands; i++) {
+        if (a->band[i].rate != b->band[i].rate
+            || a->band[i].burst != b->band[i].burst
+            || a->band[i].cost_ns16 != b->band[i].cost_ns16) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t
+slot_of(const struct dpif_xdp_meters *meters, uint32_t id)
+{
+    uint32_t slot;
+
+    atomic_read_relaxed(&meters->slots[id], &slot);
+    return slot;
+}
+
+/* Gives meter 'id', which is not set, the place 'slot'; the meter that had
+ * that, which is not set either, gets the one of 'id'. */
+static void
+give_slot(struct dpif_xdp_meters *meters, uint32_t id, uint32_t slot,
+          uint32_t n)
+    OVS_REQUIRES(meters->mutex)
+{
+    uint32_t mine = slot_of(meters, id);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (slot_of(meters, i) == slot) {
+            atomic_store_relaxed(&meters->slots[i], mine);
+        }
+    }
+    atomic_store_relaxed(&meters->slots[id], slot);
+}
+
+/* Gives meter 'id', which is not set, the place at which the previous instance had
+ * it; false: it had not.  Preferably that where it is: meters of two bridges
+ * can look the same. */
+static bool
+find_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
+          const struct dp_meter *config)
+    OVS_REQUIRES(meters->mutex)
+{
+    uint32_t slot = slot_of(meters, id);
+
+    for (uint32_t i = 0; meters->n_left && i < n; i++) {
+        uint32_t candidate = (slot + i) % n;
+
+        if (meters->left[candidate]
+            && is_same(&meters->shared[candidate], config)) {
+            give_slot(meters, id, candidate, n);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+forget_left(struct dpif_xdp_meters *meters, uint32_t slot)
+    OVS_REQUIRES(meters->mutex)
+{
+    meters->n_left -= meters->left[slot];
+    meters->left[slot] = false;
+}
+
+/* Gives meter 'id', which is not set, a place that no meter of the daemon
+ * before has, if there is one. */
+static void
+avoid_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n)
+    OVS_REQUIRES(meters->mutex)
+{
+    for (uint32_t i = 0; meters->left[slot_of(meters, id)] && i < n; i++) {
+        uint32_t slot = slot_of(meters, i);
+
+        if (!meters->left[slot] && !find_meter(meters, i)) {
+            give_slot(meters, id, slot, n);
+        }
+    }
+    forget_left(meters, slot_of(meters, id));
+}
+
+/* Adds what a meter has counted until programs could use it. */
+static void
+add_counts(struct dp_meter *meter, const struct dp_meter *since)
+{
+    __sync_fetch_and_add(&meter->packets, since->packets);
+    __sync_fetch_and_add(&meter->bytes, since->bytes);
+    for (uint32_t i = 0; i < since->n_bands; i++) {
+        __sync_fetch_and_add(&meter->band[i].packets, since->band[i].packets);
+        __sync_fetch_and_add(&meter->band[i].bytes, since->band[i].bytes);
+    }
+}
+
+/* The place in the programs' table of meter 'id', which is '*config', new there
+ * or as the previous instance left it; 'old' is what it was until now, if it was
+ * set. */
+static struct dp_meter *
+put_shared(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
+           const struct meter *old, const struct dp_meter *config)
+    OVS_REQUIRES(meters->mutex)
+{
+    bool is_new = !old || old->state == &old->own;
+    bool left = is_new && find_left(meters, id, n, config);
+    struct dp_meter *state;
+
+    if (is_new && !left) {
+        avoid_left(meters, id, n);
+    }
+    state = &meters->shared[slot_of(meters, id)];
+    if (left) {
+        forget_left(meters, slot_of(meters, id));
+        add_counts(state, config);
+    } else {
+        deactivate(state);
+        *state = *config;
+    }
+    return state;
+}
+
 /* Makes '*config' meter 'id', in the programs' tables if it fits there. */
 static void
 put_meter(struct dpif_xdp_meters *meters, uint32_t id,
@@ -56,14 +185,16 @@ put_meter(struct dpif_xdp_meters *meters, uint32_t id,
 {
     struct meter *old = find_meter(meters, id);
     struct meter *meter = xzalloc(sizeof *meter);
+    uint32_t n;
 
     meter->id = id;
-    meter->state = (dpif_xdp_meters_shares(meters, id)
-                    ? &meters->shared[id] : &meter->own);
-    if (meter->state != &meter->own) {
-        deactivate(meter->state);
+    atomic_read_relaxed(&meters->n_shared, &n);
+    if (id < n) {
+        meter->state = put_shared(meters, id, n, old, config);
+    } else {
+        meter->state = &meter->own;
+        meter->own = *config;
     }
-    *meter->state = *config;
     __atomic_store_n(&meter->state->active, 1, __ATOMIC_RELEASE);
     if (old) {
         cmap_replace(&meters->map, &old->node, &meter->node, hash_int(id, 0));
@@ -75,15 +206,20 @@ put_meter(struct dpif_xdp_meters *meters, uint32_t id,
 
 void
 dpif_xdp_meters_init(struct dpif_xdp_meters *meters)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
 {
     ovs_mutex_init(&meters->mutex);
     cmap_init(&meters->map);
-    meters->shared = NULL;
     atomic_init(&meters->n_shared, 0);
+    meters->slots = NULL;
+    meters->shared = NULL;
+    meters->left = NULL;
+    meters->n_left = 0;
 }
 
 void
 dpif_xdp_meters_destroy(struct dpif_xdp_meters *meters)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
 {
     struct meter *meter;
 
@@ -93,6 +229,8 @@ dpif_xdp_meters_destroy(struct dpif_xdp_meters *meters)
     }
     cmap_destroy(&meters->map);
     ovs_mutex_destroy(&meters->mutex);
+    free(meters->slots);
+    free(meters->left);
 }
 
 void
@@ -103,6 +241,13 @@ dpif_xdp_meters_share(struct dpif_xdp_meters *meters, struct dp_meter *shared,
 
     ovs_mutex_lock(&meters->mutex);
     meters->shared = shared;
+    meters->slots = xcalloc(n, sizeof *meters->slots);
+    meters->left = xcalloc(n, sizeof *meters->left);
+    for (uint32_t i = 0; i < n; i++) {
+        atomic_init(&meters->slots[i], i);
+        meters->left[i] = shared[i].active;
+        meters->n_left += meters->left[i];
+    }
     atomic_store(&meters->n_shared, n);
     CMAP_FOR_EACH (meter, node, &meters->map) {
         if (meter->id < n && meter->state == &meter->own) {
@@ -114,13 +259,33 @@ dpif_xdp_meters_share(struct dpif_xdp_meters *meters, struct dp_meter *shared,
     ovs_mutex_unlock(&meters->mutex);
 }
 
+void
+dpif_xdp_meters_taken_over(struct dpif_xdp_meters *meters)
+{
+    uint32_t n;
+
+    ovs_mutex_lock(&meters->mutex);
+    atomic_read_relaxed(&meters->n_shared, &n);
+    for (uint32_t i = 0; meters->n_left && i < n; i++) {
+        if (meters->left[i]) {
+            meters->shared[i].active = 0;
+        }
+    }
+    ovs_mutex_unlock(&meters->mutex);
+}
+
 bool
-dpif_xdp_meters_shares(const struct dpif_xdp_meters *meters, uint32_t id)
+dpif_xdp_meters_get_slot(const struct dpif_xdp_meters *meters, uint32_t id,
+                         uint32_t *ret_slot)
 {
     uint32_t n;
 
     atomic_read(&CONST_CAST(struct dpif_xdp_meters *, meters)->n_shared, &n);
-    return id < n;
+    if (id >= n) {
+        return false;
+    }
+    *ret_slot = slot_of(meters, id);
+    return true;
 }
 
 void
@@ -156,7 +321,10 @@ dpif_xdp_meter_set(struct dpif_xdp_meters *meters, ofproto_meter_id id,
                    struct ofputil_meter_config *config)
 {
     bool per_packet = (config->flags & OFPMF13_PKTPS) != 0;
-    struct dp_meter meter = { .per_packet = per_packet };
+    struct dp_meter meter = {
+        .per_packet = per_packet,
+        .openflow_id = config->meter_id,
+    };
 
     if (id.uint32 >= MAX_METERS) {
         return EFBIG;

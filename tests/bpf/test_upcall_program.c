@@ -39,7 +39,7 @@ static int start(void **state)
     size_t size;
 
     assert_non_null(p);
-    assert_int_equal(oxdp_memory_create(&config, 1, 2, libbpf_num_possible_cpus(), &p->memory), 0);
+    assert_int_equal(oxdp_memory_create(&config, 1, 2, libbpf_num_possible_cpus(), NULL, &p->memory), 0);
     image = tcx_bpf__elf_bytes(&size);
     p->image = oxdp_constants_put(&p->memory.constants, image, size);
     p->object = bpf_object__open_mem(p->image, size, NULL);

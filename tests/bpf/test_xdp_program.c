@@ -41,7 +41,7 @@ static int start(void **state)
 
     assert_non_null(p);
     p->skel = skel = calloc(1, sizeof *p->skel);
-    assert_int_equal(oxdp_memory_create(&config, N_PORTS, 2, libbpf_num_possible_cpus(), &p->memory), 0);
+    assert_int_equal(oxdp_memory_create(&config, N_PORTS, 2, libbpf_num_possible_cpus(), NULL, &p->memory), 0);
     p->memory.constants.omit.parts = DP_PART_TABLES;
     assert_int_equal(xdp_bpf__create_skeleton(skel), 0);
     p->image = oxdp_constants_put(&p->memory.constants, skel->skeleton->data, skel->skeleton->data_sz);

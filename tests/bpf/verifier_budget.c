@@ -160,7 +160,7 @@ static struct bpf_object *open_object(const char *file, void **ret_image)
     char *error = NULL;
     size_t size;
 
-    if (!memory.table[0] && oxdp_memory_create(&config, N_PORTS, N_PORTS + 1, N_CPUS, &memory)) {
+    if (!memory.table[0] && oxdp_memory_create(&config, N_PORTS, N_PORTS + 1, N_CPUS, NULL, &memory)) {
         return NULL;
     }
     if (oxdp_object_read(file, &image, &size, &error)) {

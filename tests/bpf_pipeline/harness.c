@@ -50,7 +50,7 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     int error;
 
     memset(h, 0, sizeof *h);
-    error = oxdp_memory_create(config, 1, 1, libbpf_num_possible_cpus(), &h->memory);
+    error = oxdp_memory_create(config, 1, 1, libbpf_num_possible_cpus(), NULL, &h->memory);
     if (error) {
         return error;
     }

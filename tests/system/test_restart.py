@@ -282,10 +282,8 @@ def test_statistics_count_the_time_between(network):
         through()
         switch.start()
         wait_for_take_over(switch, 1)
-    received = int(switch.get("interface", "to-red", "statistics").get("rx_packets", 0)) \
-        if switch.get("interface", "to-red", "statistics") else 0
     lab.wait_until(lambda: (switch.get("interface", "to-red", "statistics") or {}).get("rx_packets", 0) >= 200,
-                   f"200 packets counted, not {received}")
+                   "200 packets counted")
 
 
 def forwarded(switch, device):
@@ -336,6 +334,107 @@ def test_counters_of_another_layout_are_not_adopted(network, hundred):
     wait_for_take_over(switch, 1)
     assert forwarded(switch, "to-red") < 100
     assert not list(FOLDER.glob("*/*/old"))
+
+
+class Metered:
+    """Two meters that let 50 packets pass, then one a second, and frames for the first of them."""
+
+    BURST = 50
+
+    def __init__(self, network, red, green):
+        self._switch, self._red, self._green = network.switch, red, green
+        source, destination = "02:00:00:00:00:01", lab.mac_of(network.green)
+        self._frame = wire.udp_frame(source, destination, b"\x09" * 100)
+        self._last = wire.udp_frame(source, destination, b"\x0a" * 100, ports=(1000, 2001))
+        self.sent, self.passed, self._begin = 0, 0, time.monotonic()
+
+    def set(self, *numbers):
+        for number in numbers:
+            self._switch.ofctl("add-meter", "br0", f"meter={number},pktps,burst,stats,"
+                               f"band=type=drop,rate=1,burst_size={self.BURST}")
+        self._switch.flows("br0", "in_port=to-red,udp,tp_dst=2000,actions=meter:1,output:to-green",
+                           "in_port=to-red,udp,tp_dst=2001,actions=output:to-green", "actions=drop")
+
+    def send(self, count):
+        """Frames for the meter, then one that is not: when that arrives, it is known how many passed."""
+        self._red.send(*[self._frame] * count, self._last)
+        self.sent += count
+        while self._green.receive(lambda frame: frame in (self._frame, self._last)) == [self._frame]:
+            self.passed += 1
+
+    def in_fast_path(self):
+        return sum(f"dp:{switches.Switch.hook}" in flow and ("dst=2000" in flow or "dst=2001" in flow)
+                   for flow in self._switch.dump_flows("-m")) == 2
+
+    def start(self):
+        """Until programs have both flows."""
+        lab.wait_until(lambda: self.send(1) or self.in_fast_path(), "the flows in the fast path")
+
+    def counts(self, number=1):
+        """What the meter says that it saw and dropped."""
+        found = re.search(r"packet_in_count:(\d+).*bands:\s*0: packet_count:(\d+)",
+                          self._switch.ofctl("meter-stats", "br0", f"meter={number}"), re.DOTALL)
+        return int(found[1]), int(found[2])
+
+    def no_fresh_burst(self):
+        return self.passed <= self.BURST + (time.monotonic() - self._begin) + 1
+
+
+@pytest.fixture(name="metered")
+def through_a_meter(network):
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
+        yield Metered(network, red, green)
+
+
+def start_waiting(switch):
+    """Starts the daemon, which answers OpenFlow from then on and leaves the devices to the programs before."""
+    switch.vsctl("--no-wait", "set", "open", ".", "other_config:flow-restore-wait=true")
+    switch.start()
+    lab.wait_until(lambda: "to-blue" in switch.ofctl("show", "br0", check=False), "OpenFlow")
+
+
+def test_meters_go_on(network, metered):
+    """Buckets are as full as they were, and statistics as large: with what passed while there was no daemon, and while
+    programs of both daemons run; also if the meters are set in another order."""
+    switch = network.switch
+    metered.set(1, 2)
+    metered.start()
+    metered.send(100)
+    for times, (how, order) in enumerate((("kill", (2, 1)), ("exit", (1, 2))), 1):
+        assert metered.counts() == (metered.sent, metered.sent - metered.passed)
+        end(switch, how)
+        metered.send(100)
+        start_waiting(switch)
+        metered.set(*order)
+        metered.send(100)
+        assert metered.counts() == (metered.sent, metered.sent - metered.passed)
+        switch.vsctl("remove", "open", ".", "other_config", "flow-restore-wait")
+        wait_for_take_over(switch, times)
+        metered.start()
+        metered.send(100)
+    assert metered.counts() == (metered.sent, metered.sent - metered.passed)
+    assert metered.counts(2) == (0, 0)
+    assert metered.passed >= metered.BURST and metered.no_fresh_burst()
+    assert sum("adopted: meters, ports, counters" in line for line in switch.log()) == 2
+
+
+def test_meters_of_another_layout_are_not_adopted(network, metered):
+    """The hash in the name of the pinned table says that one of its members was elsewhere: the log says that they begin anew."""
+    metered.set(1, 2)
+    metered.start()
+    metered.send(100)
+    end(network.switch, "kill")
+    table, = FOLDER.glob("*/*/state-dp_meters-*")
+    table.rename(table.with_name("state-dp_meters-" + table.name[-16:][::-1]))
+    network.switch.start()
+    wait_for_take_over(network.switch, 1)
+    metered.set(1, 2)
+    assert metered.counts() == (0, 0)
+    metered.start()
+    metered.send(100)
+    assert not metered.no_fresh_burst()
+    said, = [line for line in network.switch.log() if "tables of the previous instance" in line]
+    assert ": adopted: ports, counters" in said and "another layout or size of them: meters" in said
 
 
 def test_devices_stay_promiscuous(network):

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "dp-packet.h"
+#include "dp/table.h"
 #include "openvswitch/ofp-meter.h"
 #include "ovs/state/meter.h"
 #include "ovs-thread.h"
@@ -249,12 +250,163 @@ test_threads(void **state OVS_UNUSED)
     dpif_xdp_meters_destroy(&meters);
 }
 
+/* A table of four places that one daemon after the other uses. */
+#define N_SHARED 4
+
+static void
+begin(struct dpif_xdp_meters *meters, struct dp_meter *shared)
+{
+    dpif_xdp_meters_init(meters);
+    dpif_xdp_meters_share(meters, shared, N_SHARED);
+}
+
+/* Sets meter 'openflow_id', a packet a second after a burst of 'burst', as 'id'; returns its place. */
+static uint32_t
+set_at(struct dpif_xdp_meters *meters, uint32_t id, uint32_t openflow_id, uint32_t burst)
+{
+    struct ofputil_meter_band band = { .type = OFPMBT13_DROP, .rate = 1, .burst_size = burst };
+    struct ofputil_meter_config config = { .meter_id = openflow_id, .flags = OFPMF13_PKTPS, .n_bands = 1, .bands = &band };
+    uint32_t slot = UINT32_MAX;
+
+    assert_int_equal(dpif_xdp_meter_set(meters, (ofproto_meter_id) { .uint32 = id }, &config), 0);
+    assert_true(dpif_xdp_meters_get_slot(meters, id, &slot));
+    return slot;
+}
+
+static uint64_t
+seen(const struct dpif_xdp_meters *meters, uint32_t id)
+{
+    struct ofputil_meter_stats stats;
+
+    assert_int_equal(dpif_xdp_meter_get(meters, (ofproto_meter_id) { .uint32 = id }, &stats, 0), 0);
+    return stats.packet_in_count;
+}
+
+static void
+test_next_daemon_goes_on(void **state OVS_UNUSED)
+{
+    struct dp_meter shared[N_SHARED] = { { 0 } };
+    struct dpif_xdp_meters meters;
+    long long int now = time_usec();
+
+    begin(&meters, shared);
+    assert_int_equal(set_at(&meters, 0, 100, 5), 0);
+    assert_int_equal(set_at(&meters, 1, 200, 5), 1);
+    assert_int_equal(run(&meters, 0, 8, 60, now), 5);
+    assert_int_equal(run(&meters, 1, 3, 60, now), 3);
+    dpif_xdp_meters_destroy(&meters);
+
+    /* Set in another order, they are where programs of the previous instance know them; one that is new is not. */
+    begin(&meters, shared);
+    assert_int_equal(set_at(&meters, 0, 300, 5), 2);
+    assert_int_equal(set_at(&meters, 2, 200, 5), 1);
+    assert_int_equal(set_at(&meters, 1, 100, 5), 0);
+    assert_int_equal(run(&meters, 1, 1, 60, now), 0);
+    assert_int_equal(run(&meters, 2, 3, 60, now), 2);
+    assert_int_equal(run(&meters, 0, 1, 60, now), 1);
+    assert_int_equal(seen(&meters, 1), 9);
+    assert_int_equal(seen(&meters, 2), 6);
+    assert_int_equal(seen(&meters, 0), 1);
+
+    /* Whoever has gone on is as any other: changed, it starts anew where it is; deleted, it is forgotten. */
+    assert_int_equal(set_at(&meters, 2, 200, 2), 1);
+    assert_int_equal(run(&meters, 2, 3, 60, now), 2);
+    assert_int_equal(dpif_xdp_meter_del(&meters, (ofproto_meter_id) { .uint32 = 1 }, NULL, 0), 0);
+    assert_int_equal(set_at(&meters, 1, 100, 5), 0);
+    assert_int_equal(seen(&meters, 1), 0);
+    dpif_xdp_meters_destroy(&meters);
+}
+
+static void
+test_next_daemon_forgets(void **state OVS_UNUSED)
+{
+    struct dp_meter shared[N_SHARED] = { { 0 } };
+    struct dpif_xdp_meters meters;
+    long long int now = time_usec();
+
+    begin(&meters, shared);
+    for (uint32_t id = 0; id < N_SHARED; id++) {
+        set_at(&meters, id, 100 + id, 5);
+        run(&meters, id, 4, 60, now);
+    }
+    dpif_xdp_meters_destroy(&meters);
+
+    /* Another burst: another meter.  When no place is free, the one that it would have anyhow is given up. */
+    begin(&meters, shared);
+    assert_int_equal(set_at(&meters, 0, 100, 6), 0);
+    assert_int_equal(seen(&meters, 0), 0);
+    assert_int_equal(set_at(&meters, 3, 102, 5), 2);
+    assert_int_equal(seen(&meters, 3), 4);
+
+    /* Once no program before runs, this daemon still knows what has not come back; the next does not. */
+    dpif_xdp_meters_taken_over(&meters);
+    assert_int_equal(set_at(&meters, 1, 101, 5), 1);
+    assert_int_equal(seen(&meters, 1), 4);
+    dpif_xdp_meters_destroy(&meters);
+    begin(&meters, shared);
+    assert_int_equal(set_at(&meters, 2, 103, 5), 3);
+    assert_int_equal(seen(&meters, 2), 0);
+    dpif_xdp_meters_destroy(&meters);
+}
+
+/* Two bridges may have meters that look the same: each goes on where it is. */
+static void
+test_same_meter_twice(void **state OVS_UNUSED)
+{
+    struct dp_meter shared[N_SHARED] = { { 0 } };
+    struct dpif_xdp_meters meters;
+    long long int now = time_usec();
+
+    begin(&meters, shared);
+    set_at(&meters, 0, 1, 5);
+    set_at(&meters, 1, 1, 5);
+    run(&meters, 0, 1, 60, now);
+    run(&meters, 1, 2, 60, now);
+    dpif_xdp_meters_destroy(&meters);
+    begin(&meters, shared);
+    assert_int_equal(set_at(&meters, 1, 1, 5), 1);
+    assert_int_equal(set_at(&meters, 0, 1, 5), 0);
+    assert_int_equal(seen(&meters, 0), 1);
+    assert_int_equal(seen(&meters, 1), 2);
+    dpif_xdp_meters_destroy(&meters);
+}
+
+/* A meter that is set before there are programs takes what it counted there. */
+static void
+test_set_before_programs(void **state OVS_UNUSED)
+{
+    struct dp_meter shared[N_SHARED] = { { 0 } };
+    const struct ofputil_meter_band band = { .type = OFPMBT13_DROP, .rate = 1, .burst_size = 5 };
+    struct dpif_xdp_meters meters;
+    long long int now = time_usec();
+    uint32_t slot;
+
+    begin(&meters, shared);
+    assert_int_equal(set_at(&meters, 3, 0, 5), 3);
+    run(&meters, 3, 4, 60, now);
+    dpif_xdp_meters_destroy(&meters);
+    dpif_xdp_meters_init(&meters);
+    assert_int_equal(set_meter(&meters, 0, OFPMF13_PKTPS, &band, 1), 0);
+    run(&meters, 0, 2, 60, now);
+    assert_false(dpif_xdp_meters_get_slot(&meters, 0, &slot));
+    dpif_xdp_meters_share(&meters, shared, N_SHARED);
+    assert_true(dpif_xdp_meters_get_slot(&meters, 0, &slot));
+    assert_int_equal(slot, 3);
+    assert_int_equal(seen(&meters, 0), 6);
+    assert_int_equal(run(&meters, 0, 3, 60, now), 1);
+    dpif_xdp_meters_destroy(&meters);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_next_daemon_goes_on),
+        cmocka_unit_test(test_next_daemon_forgets),
+        cmocka_unit_test(test_same_meter_twice),
+        cmocka_unit_test(test_set_before_programs),
         cmocka_unit_test(test_threads),
     };
 
