@@ -17,9 +17,9 @@ struct oxdp_memory {
 };
 
 /* Makes the tables: those of dp/table.h in the sizes of the configuration, 'n_ports' ports (a power of two), 'n_slots' slots
- * of counters, and room for runs on 'n_cpu_ids' CPUs (behind the highest number).  'old_fd' (NULL: none) has tables that are there
- * already, -1 for those that are not: one of the right size is adopted with what is in it, and all are closed.  0; -E2BIG if a table would be larger than
- * the kernel lets programs address; or another negative errno. */
+ * of counters, and room for runs on 'n_cpu_ids' CPUs (behind the highest number).  'old_fd' (NULL: none) has tables that exist
+ * already, -1 for the others: one of the right size is adopted with what is in it.  All are closed.  0; -E2BIG if a table
+ * would be larger than the kernel lets programs address; or another negative errno. */
 int oxdp_memory_create(const struct oxdp_table_config *, uint32_t n_ports, uint32_t n_slots, uint32_t n_cpu_ids,
                        const int old_fd[BPF_N_TABLES], struct oxdp_memory *);
 void oxdp_memory_destroy(struct oxdp_memory *);

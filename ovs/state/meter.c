@@ -93,9 +93,9 @@ give_slot(struct dpif_xdp_meters *meters, uint32_t id, uint32_t slot,
     atomic_store_relaxed(&meters->slots[id], slot);
 }
 
-/* Gives meter 'id', which is not set, the place at which the previous instance had
- * it; false: it had not.  Preferably that where it is: meters of two bridges
- * can look the same. */
+/* Gives meter 'id', which is not set, the place at which the previous instance
+ * had it; false: it had not.  Preferably that where it is: meters of two
+ * bridges can look the same. */
 static bool
 find_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
           const struct dp_meter *config)
@@ -152,8 +152,8 @@ add_counts(struct dp_meter *meter, const struct dp_meter *since)
 }
 
 /* The place in the programs' table of meter 'id', which is '*config', new there
- * or as the previous instance left it; 'old' is what it was until now, if it was
- * set. */
+ * or as the previous instance left it; 'old' is what it was until now, if it
+ * was set. */
 static struct dp_meter *
 put_shared(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
            const struct meter *old, const struct dp_meter *config)

@@ -28,8 +28,8 @@ struct dpif_xdp_meters {
     atomic_uint32_t n_shared;           /* Meters that programs can use. */
     atomic_uint32_t *slots;             /* By id, 'n_shared': its place. */
 
-    /* The programs' table; its place i is still the meter of the previous instance
-     * if left[i], 'n_left' of them. */
+    /* The programs' table; its place i is still the meter of the previous
+     * instance if left[i], 'n_left' of them. */
     struct dp_meter *shared OVS_GUARDED;
     bool *left OVS_GUARDED;
     uint32_t n_left OVS_GUARDED;
