@@ -123,8 +123,8 @@ forget_left(struct dpif_xdp_meters *meters, uint32_t slot)
     meters->left[slot] = false;
 }
 
-/* Gives meter 'id', which is not set, a place that no meter of the daemon
- * before has, if there is one. */
+/* Gives meter 'id', which is not set, a place that no meter of the
+ * previous instance has, if there is one. */
 static void
 avoid_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n)
     OVS_REQUIRES(meters->mutex)

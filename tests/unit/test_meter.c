@@ -308,7 +308,7 @@ test_next_daemon_goes_on(void **state OVS_UNUSED)
     assert_int_equal(seen(&meters, 2), 6);
     assert_int_equal(seen(&meters, 0), 1);
 
-    /* Whoever has gone on is as any other: changed, it starts anew where it is; deleted, it is forgotten. */
+    /* A meter that has gone on is as any other: changed, it starts anew where it is; deleted, it is forgotten. */
     assert_int_equal(set_at(&meters, 2, 200, 2), 1);
     assert_int_equal(run(&meters, 2, 3, 60, now), 2);
     assert_int_equal(dpif_xdp_meter_del(&meters, (ofproto_meter_id) { .uint32 = 1 }, NULL, 0), 0);
