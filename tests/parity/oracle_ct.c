@@ -383,7 +383,7 @@ static bool judged_again(void)
     return packet.l4_ofs != UINT16_MAX && get_alg_ctl_type(&packet, 0, 0, NULL) != CT_ALG_CTL_NONE;
 }
 
-static void run_ours(const struct ct_step *step)
+static void run_ours(const struct ct_step *step, bool again)
 {
     struct dp_ct_action action = {
         .zone = step->zone, .policy = step->policy,
@@ -392,7 +392,7 @@ static void run_ours(const struct ct_step *step)
             | (step->nat_action & NAT_ACTION_DST ? DP_CT_TO_DST : 0)
             | (step->nat_action & (NAT_ACTION_SRC_PORT | NAT_ACTION_DST_PORT) ? DP_CT_TO_PORTS : 0)
             | (step->set_mark ? DP_CT_MARK : 0) | (step->set_label ? DP_CT_LABEL : 0)
-            | (judged_again() ? DP_CT_ANEW_EACH : 0),
+            | (again ? DP_CT_ANEW_EACH : 0),
         .mark = step->mark[0], .mark_mask = step->mark[1],
         .nat = { .min_port = step->min_port, .max_port = step->max_port },
     };
@@ -586,8 +586,10 @@ enum parity ct_oracle_step(const struct ct_step *wanted)
 
     copy.force &= !before;
     current = step;
+    bool again = judged_again();        /* Of the packet as it comes. */
+
     run_theirs(step);
-    run_ours(step);
+    run_ours(step, again);
     if (has_corpse() || (step->force && has_survivor())) {
         ct_oracle_left.corpses++;
         return PARITY_BEYOND;
