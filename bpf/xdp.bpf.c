@@ -45,11 +45,17 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
                                    enum dp_reason reason, __u32 length);
 static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length);
 
+/* Without flow tables the program needs no more than CAP_BPF: only with CAP_PERFMON may pointers be subtracted. */
+static __always_inline __u32 frame_length(struct xdp_md *ctx)
+{
+    return DP_OMITS(ctx, DP_PART_TABLES) ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data;
+}
+
 /* The verdict on a frame that arrived on a port. */
 static __always_inline int datapath(struct xdp_md *ctx)
 {
     const struct bpf_port *port = port_lookup(ctx, ctx->ingress_ifindex);
-    __u32 length = ctx->data_end - ctx->data;
+    __u32 length = frame_length(ctx);
     struct dp_run *run = run_here(ctx);
 
     if (!port || !run) {

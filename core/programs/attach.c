@@ -218,6 +218,19 @@ bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_o
     return id;
 }
 
+int oxdp_progs_check_owner(int ifindex, char **ret_error)
+{
+    char name[IF_NAMESIZE] = "", owner[128];
+    bool ours;
+
+    if (!oxdp_progs_describe_owner(ifindex, owner, sizeof owner, &ours) || ours) {
+        return 0;
+    }
+    if_indextoname(ifindex, name);
+    return oxdp_fail(-EBUSY, ret_error, "%s is in use by %s: remove that first "
+                     "(\"ip link set dev %s xdp off\", or stop the program that attached it)", name, owner, name);
+}
+
 /* The kernel gives its reason only to netlink, not to who creates a link: find it from the device's facts. */
 static int attach_error(int ifindex, bool native, int err, char **ret_error)
 {

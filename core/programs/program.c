@@ -13,17 +13,80 @@
 #include "core/programs/attachment.h"
 #include "core/programs/load.h"
 #include "core/programs/object.h"
+#include "core/programs/pin.h"
 #include "core/programs/progs.h"
 #include "core/programs/progs_struct.h"
 
-static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program **ret_program, char **ret_error);
+static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit, struct oxdp_program **ret_program,
+               char **ret_error);
 static struct oxdp_program *find(const struct oxdp_progs *progs, const char *file, const void *image, size_t size);
 static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error);
 static void destroy(struct oxdp_program *program);
 
+static const struct dp_omit nothing;
+
+/* All that flows need.  Packets that have to be segmented are dropped by name all the same. */
+static const struct dp_omit tables = {
+    .parts = (DP_ALL_PARTS & ~DP_PART_CHECKSUM) | DP_PART_TABLES,
+    .words = DP_ALL_WORDS & ~DP_CORE_WORDS,
+    .ops = DP_CAPABILITY_ALL_OPS,
+};
+
 int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error)
 {
-    return get(progs, NULL, &progs->programs, ret_error);
+    char *refusal = NULL;
+    int err = get(progs, NULL, &nothing, &progs->programs, &refusal);
+
+    if (err && progs->table && !get(progs, NULL, &tables, &progs->programs, NULL)) {
+        progs->programs->bare = true;
+        progs->bare = refusal;
+        return 0;
+    }
+    if (err) {
+        *ret_error = refusal;
+    }
+    return err;
+}
+
+int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error)
+{
+    struct oxdp_program *program = progs->programs;
+    struct dp_capability capability;
+    int err, fd;
+
+    if (!progs->bare) {
+        return 0;
+    }
+    err = oxdp_program_load(progs, program, &nothing, &fd, &capability, ret_error);
+    if (err) {
+        return err;
+    }
+    pthread_mutex_lock(&progs->special.mutex);
+    close(program->fd);                 /* Links that it runs on hold it. */
+    program->fd = fd;
+    program->bare = false;
+    oxdp_special_renew(progs);
+    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_pins_remove(progs->pins, "xdp");
+    oxdp_pins_add(progs->pins, "xdp", fd);
+    free(progs->bare);
+    progs->bare = NULL;
+    return 0;
+}
+
+const char *oxdp_progs_bare(const struct oxdp_progs *progs)
+{
+    return progs->bare;
+}
+
+bool oxdp_progs_has_flows(struct oxdp_progs *progs, uint32_t port_no)
+{
+    bool has_flows;
+
+    pthread_mutex_lock(&progs->special.mutex);
+    has_flows = progs->table && !oxdp_program_of(progs, port_no)->bare;
+    pthread_mutex_unlock(&progs->special.mutex);
+    return has_flows;
 }
 
 void oxdp_programs_free(struct oxdp_progs *progs)
@@ -45,7 +108,7 @@ int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file,
         return file ? oxdp_fail(-ERANGE, ret_error, "only the first %u ports can have programs of their own",
                                 progs->max_ports) : 0;
     }
-    err = get(progs, file, &program, ret_error);
+    err = get(progs, file, &nothing, &program, ret_error);
     if (err) {
         return err;
     }
@@ -121,9 +184,10 @@ void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program)
     }
 }
 
-/* The program of 'file', loaded if it was not, with one user more.  A file is the same if its content is, too: a port that
- * is added after the file was built again gets the new program. */
-static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program **ret_program, char **ret_error)
+/* The program of 'file', loaded without 'omit' if it was not, with one user more.  A file is the same if its content is, too:
+ * a port that is added after the file was built again gets the new program. */
+static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit, struct oxdp_program **ret_program,
+               char **ret_error)
 {
     struct oxdp_program new = { .fd = -1, .special_fd = -1, .new_fd = -1, .n_users = 1 };
     struct oxdp_program *program, **last;
@@ -146,7 +210,7 @@ static int get(struct oxdp_progs *progs, const char *file, struct oxdp_program *
     if (!program) {
         program = malloc(sizeof *program);
         err = program && (new.file || !file)
-            ? oxdp_program_load(progs, &new, &(struct dp_omit) { .parts = 0 }, &new.fd, &new.capability, ret_error)
+            ? oxdp_program_load(progs, &new, omit, &new.fd, &new.capability, ret_error)
             : oxdp_fail(-ENOMEM, ret_error, "not enough memory to load a program");
         if (!err) {
             *program = new;

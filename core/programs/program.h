@@ -3,6 +3,7 @@
 #ifndef OXDP_PROGRAM_H
 #define OXDP_PROGRAM_H 1
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,10 +21,12 @@ struct oxdp_program {
     int fd;                     /* Complete. */
     int special_fd;             /* Specialised; -1: there is none. */
     int new_fd;                 /* Loaded by the thread that specialises, not in use yet. */
+    bool bare;                  /* Without flow tables, though there are some: it hands every frame up. */
     struct dp_capability capability;    /* As the object declares it. */
 };
 
-/* Loads the program of this library.  0 or a negative errno with a sentence in '*ret_error'. */
+/* Loads the program of this library, or one without flow tables if the kernel does not take that ('progs->bare').  0 or a
+ * negative errno with a sentence in '*ret_error'. */
 int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error);
 void oxdp_programs_free(struct oxdp_progs *progs);
 

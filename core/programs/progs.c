@@ -83,6 +83,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     oxdp_pins_close(progs->pins);
     free(progs->unpinned);
     free(progs->restart_text);
+    free(progs->bare);
     oxdp_programs_free(progs);
     oxdp_maps_destroy(progs);
     free(progs->direct);

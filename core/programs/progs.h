@@ -7,7 +7,7 @@
  * Threads.  Most of this is for control: one thread at a time.  Threads that install flows may call, at any time between
  * load and unload,
  *
- *     oxdp_progs_capability(), oxdp_progs_can_output(), oxdp_progs_is_absent(), oxdp_progs_table(),
+ *     oxdp_progs_capability(), oxdp_progs_has_flows(), oxdp_progs_can_output(), oxdp_progs_is_absent(), oxdp_progs_table(),
  *     oxdp_progs_require() (these threads one at a time),
  *     oxdp_tcx_capability(), oxdp_tcx_can_output() of core/programs/tcx.h, and core/programs/group.h.
  *
@@ -59,6 +59,17 @@ const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
  * as 'progs'. */
 const char *oxdp_progs_restart_text(const struct oxdp_progs *progs);
 
+/* Why the library's program runs without the flow tables that were asked for, and hands every frame up: what the kernel said
+ * against the complete one.  NULL if it has them.  Control thread; until oxdp_progs_complete(). */
+const char *oxdp_progs_bare(const struct oxdp_progs *progs);
+
+/* Tries once more to load the complete program, if oxdp_progs_bare(): then devices run it, each from one frame to the next.
+ * 0; or a negative errno with a sentence in '*ret_error' (malloc'd), and nothing has changed. */
+int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error);
+
+/* Whether the program of port 'port_no' looks flows up.  Any thread. */
+bool oxdp_progs_has_flows(struct oxdp_progs *progs, uint32_t port_no);
+
 /* Attaches the XDP program to 'ifindex', whose frames then belong to datapath port 'port_no'.
  * 'local_stack': frames may be CHECKSUM_PARTIAL; programs then hand these to the engine. 'native'
  * selects driver mode (XDP_FLAGS_DRV_MODE), else generic (XDP_FLAGS_SKB_MODE). 'sock_fds[q]' is the AF_XDP
@@ -82,6 +93,9 @@ void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex);
  * this library.  Without CAP_SYS_ADMIN names are not known, then '*ret_ours' is false.  False: there is none, or the
  * kernel does not answer. */
 bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_ours);
+
+/* -EBUSY, with a sentence in '*ret_error' (malloc'd), if device 'ifindex' has a foreign XDP program; else 0. */
+int oxdp_progs_check_owner(int ifindex, char **ret_error);
 
 /* Devices that still run a program of the previous instance, over its tables, keep it when they are attached,
  * until this.  It gives them the program of 'progs', each from one frame to the next, and removes what else the

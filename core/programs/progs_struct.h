@@ -27,6 +27,7 @@ struct oxdp_progs {
     struct oxdp_pins *pins;             /* NULL: not pinned. */
     char *unpinned;                     /* Why. */
     char *restart_text;                 /* Of oxdp_state_text(). */
+    char *bare;                         /* Why the library's program has no flow tables; NULL: it is as configured. */
     bool taken_over;                    /* No device runs a program of the previous instance. */
     uint32_t n_cpu_ids;                 /* Numbers of CPUs are below this; not all need exist. */
     struct oxdp_memory memory;

@@ -95,6 +95,11 @@ void oxdp_special_end_attach(struct oxdp_progs *progs)
     pthread_mutex_unlock(&progs->special.mutex);
 }
 
+void oxdp_special_renew(struct oxdp_progs *progs)
+{
+    activate(progs, progs->special.omitting);
+}
+
 /* Called with the mutex. */
 static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs)
 {
@@ -238,7 +243,7 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
     }
     n = 0;
     for (struct oxdp_program *program = progs->programs; program; program = program->next) {
-        if (!same || program->special_fd < 0) {
+        if (!program->bare && (!same || program->special_fd < 0)) {
             program->n_users++;
             all[n++] = program;
         }

@@ -39,6 +39,9 @@ struct oxdp_special {
 int oxdp_special_start(struct oxdp_progs *progs);
 void oxdp_special_stop(struct oxdp_progs *progs);
 
+/* Gives every link the program that its port has now.  Called with the mutex. */
+void oxdp_special_renew(struct oxdp_progs *progs);
+
 /* Call these before and after a link is made or updated.  Between them its program is oxdp_program_fd() of its port's. */
 void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack);
 void oxdp_special_end_attach(struct oxdp_progs *progs);

@@ -105,6 +105,9 @@ struct dpif_xdp_port {
                                          * through the device; NULL: they may
                                          * skip it (core/kernel/shortcut.h). */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool other_xdp                      /* Not at XDP, where a foreign program
+                                         * is. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool tcx_egress                     /* oxdp_tcx_has_egress(), as last
                                          * seen. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);

@@ -198,7 +198,11 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
     reason = (enum dpif_xdp_fastpath_reason) dpif_xdp_compile(
         key, dpif_xdp_rule_wc(&flow->rule), &mask_memo(flow)->compiled,
         actions->actions, actions->size, &caps, compiled, matches);
-    if (!reason && !can_output(fp, hooks, compiled)) {
+    if (!reason && hooks & AT_XDP
+        && !oxdp_progs_has_flows(fp->progs, odp_to_u32(in_port))) {
+        reason = REASON_BARE;
+        *matches = false;
+    } else if (!reason && !can_output(fp, hooks, compiled)) {
         reason = REASON_PORT;
     } else if (!reason && !place_meters(dp, compiled)) {
         reason = REASON_METER;

@@ -22,6 +22,9 @@
     X(PORT,  "outputs to a port that programs cannot send to",              \
       "xdp/show has redirect-target=no or no tcx-output for that port: put " \
       "the port that the flow matches on the same hook, or both on both")   \
+    X(BARE,  "comes in by a program without flow tables",                   \
+      "the port's error says why the kernel does not take the complete "    \
+      "program: when it does, that comes by itself")                        \
     X(METER, "uses a meter beyond those that programs have",                \
       "use fewer meters, or lower numbers")                                 \
     X(GROUP, "outputs to a set of ports beyond those that programs have",   \

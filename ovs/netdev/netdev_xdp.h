@@ -76,10 +76,6 @@ bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
                                 const char *hook, const char *obj,
                                 const char *error);
 
-/* The same for the file and the sentence alone. */
-void dpif_xdp_netdev_set_obj_status(struct netdev *, const char *obj,
-                                    const char *error);
-
 /* Warnings about a device that works, each set by one place in the code. */
 enum dpif_xdp_warning {
     DPIF_XDP_WARNING_OPTIONS,           /* Keys that are not known. */

@@ -55,23 +55,6 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
     return changed;
 }
 
-void
-dpif_xdp_netdev_set_obj_status(struct netdev *netdev_, const char *obj,
-                               const char *error)
-{
-    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
-    bool changed;
-
-    ovs_mutex_lock(&netdev->mutex);
-    changed = netdev_xdp_replace_text(&netdev->obj_in_use, obj);
-    changed |= netdev_xdp_replace_text(&netdev->error, error);
-    ovs_mutex_unlock(&netdev->mutex);
-
-    if (changed) {
-        netdev_change_seq_changed(netdev_);
-    }
-}
-
 /* Appends 'text', if it is not NULL, to the sentences in 'ds'. */
 static void
 add_sentence(struct ds *ds, const char *text)

@@ -41,20 +41,36 @@ describe_master(const struct oxdp_link *link)
                      master.name);
 }
 
-/* The sentence on a foreign XDP program on 'port', which is at tcx alone, or
- * NULL.  Without CAP_SYS_ADMIN, which shows names of programs, it is not known
- * whether a program is foreign. */
+/* Finds a foreign XDP program on 'port', which is not at XDP.  Without
+ * CAP_SYS_ADMIN, which shows names of programs, it is not known whether a
+ * program is foreign. */
+static bool
+find_other_xdp(const struct dpif_xdp_port *port, char *owner, size_t size)
+{
+    bool ours;
+
+    return (!dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))
+            && oxdp_progs_describe_owner(port->device.ifindex, owner, size,
+                                         &ours)
+            && !ours && !strncmp(owner, "XDP program", 11));
+}
+
+bool
+dpif_xdp_port_has_other_xdp(const struct dpif_xdp_port *port)
+{
+    char owner[128];
+
+    return find_other_xdp(port, owner, sizeof owner);
+}
+
+/* The sentence on such a program, or NULL. */
 static char *
 describe_xdp_program(const struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->dev);
     char owner[128];
-    bool ours;
 
-    if (dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_TCX
-        || !oxdp_progs_describe_owner(port->device.ifindex, owner,
-                                      sizeof owner, &ours)
-        || ours || strncmp(owner, "XDP program", 11)) {
+    if (!find_other_xdp(port, owner, sizeof owner)) {
         return NULL;
     }
     return xasprintf("%s on %s runs before the switch, which gets only the "

@@ -101,13 +101,14 @@ dpif_xdp_port_explain_hook(const struct dpif_xdp_dp *dp,
     return choose_hook(dp, port, &config);
 }
 
-static void
+static struct dpif_xdp_choice *
 add_choice(struct dpif_xdp_choices *choices, enum dpif_xdp_hook hook,
            enum oxdp_mode mode)
 {
-    choices->list[choices->n++] = (struct dpif_xdp_choice) {
-        .hook = hook, .mode = mode,
-    };
+    struct dpif_xdp_choice *choice = &choices->list[choices->n++];
+
+    *choice = (struct dpif_xdp_choice) { .hook = hook, .mode = mode };
+    return choice;
 }
 
 void
@@ -133,6 +134,10 @@ dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
     add_choice(choices, DPIF_XDP_HOOK_TCX, OXDP_MODE_BEST_EFFORT);
     if (!dpif_xdp_hook_has_xdp(hook) && fits) {
         add_choice(choices, DPIF_XDP_HOOK_XDP, OXDP_MODE_BEST_EFFORT);
+    }
+    if (fits) {
+        add_choice(choices, DPIF_XDP_HOOK_XDP,
+                   OXDP_MODE_BEST_EFFORT)->bare = true;
     }
     add_choice(choices, DPIF_XDP_HOOK_NONE, OXDP_MODE_BEST_EFFORT);
     ovs_assert(choices->n <= DPIF_XDP_MAX_CHOICES);

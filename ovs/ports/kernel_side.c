@@ -4,7 +4,8 @@
  *
  * A failed try is repeated when a port needs it, but not before a waiting time
  * has passed, which doubles with each failure.  Until then ports report the
- * reason of the last failure. */
+ * reason of the last failure.  The same goes for the flow tables, if the kernel
+ * takes only a program without them. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -122,6 +123,37 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
     return error;
 }
 
+/* Tries again, when that is due, to give programs the flow tables that the
+ * kernel did not take them with. */
+static void
+complete_programs(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    struct dpif_xdp_port *port;
+    char *text = NULL;
+    int error;
+
+    if (dpif_xdp_backoff_waits(&dp->ports.kernel_side, &error, &text)) {
+        free(text);
+        return;
+    }
+    ovsrcu_quiesce_start();
+    error = -oxdp_progs_complete(dp->progs, &text);
+    ovsrcu_quiesce_end();
+    dpif_xdp_backoff_note(&dp->ports.kernel_side, error, text);
+    free(text);
+    if (error) {
+        return;
+    }
+    VLOG_INFO("%s: programs have flow tables now", dp->name);
+    dpif_xdp_flow_lock(dp);
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
+        dpif_xdp_fastpath_program_changed(dp, port->port_no);
+    }
+    dpif_xdp_flow_unlock(dp);
+    dpif_xdp_ports_retry(dp);
+}
+
 int
 dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
 {
@@ -129,6 +161,9 @@ dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
     int error;
 
     if (dp->progs) {
+        if (oxdp_progs_bare(dp->progs)) {
+            complete_programs(dp);
+        }
         return 0;
     }
     if (dpif_xdp_backoff_waits(&dp->ports.kernel_side, &error, errorp)) {
@@ -140,6 +175,10 @@ dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
     if (!error && had_failed) {
         VLOG_INFO("%s: programs can be used now", dp->name);
         dpif_xdp_ports_retry(dp);
+    }
+    if (!error && oxdp_progs_bare(dp->progs)) {
+        dpif_xdp_backoff_note(&dp->ports.kernel_side, EOPNOTSUPP,
+                              oxdp_progs_bare(dp->progs));
     }
     return error;
 }

@@ -13,6 +13,7 @@
 #include "core/xsk/sock.h"
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
+#include "openvswitch/dynamic-string.h"
 #include "openvswitch/vlog.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
@@ -143,6 +144,7 @@ look_at_changes(struct dpif_xdp_port *port)
     uint32_t mtu_before = port->largest_mtu;
     bool xdp_before = port->device.peer_xdp;
     bool offloads_before = port->device.guest_offloads;
+    bool other_before = port->other_xdp;
     struct oxdp_link peer;
     int mtu;
 
@@ -162,13 +164,16 @@ look_at_changes(struct dpif_xdp_port *port)
         VLOG_INFO("%s: the guest turned its offloads %s", name,
                   offloads_before ? "off" : "on");
     }
+    port->other_xdp = dpif_xdp_port_has_other_xdp(port);
     return (port->largest_mtu != mtu_before
+            || port->other_xdp != other_before
             || port->device.peer_xdp != xdp_before
             || port->device.guest_offloads != offloads_before);
 }
 
-/* The program of 'port', open with XDP or soon to be. */
-static int
+/* The program of 'port', open with XDP or soon to be.  Says in '*whyp' if that
+ * is not the one that it should have. */
+static void
 use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         enum dpif_xdp_hook hook, char **whyp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -177,13 +182,11 @@ use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 
     if (!dpif_xdp_hook_has_xdp(hook)) {
         dpif_xdp_port_forget_obj(dp, port);
-        return 0;
-    }
-    if (dpif_xdp_kernel_side_prepare(dp, &none)) {
+    } else if (dpif_xdp_kernel_side_prepare(dp, &none)) {
         free(none);
-        return 0;
+    } else {
+        dpif_xdp_port_use_wanted_obj(dp, port, whyp);
     }
-    return dpif_xdp_port_use_wanted_obj(dp, port, whyp);
 }
 
 /* The warning about the MTU of 'port', or NULL.  The caller frees it. */
@@ -203,33 +206,52 @@ mtu_warning(const struct dpif_xdp_port *port,
     return NULL;
 }
 
-/* Reports how 'port' is served and, if that is not the first choice, 'why'. */
+/* Reports how 'port' is served: 'why' if that is not the first choice, and
+ * 'obj_error' if it is not with the program that it should have. */
 static void
-tell(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices,
-     const char *why)
+tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+     const struct dpif_xdp_choices *choices, const char *why,
+     const char *obj_error)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
     bool has_xdp = dpif_xdp_hook_has_xdp(hook);
     const char *mode = has_xdp ? oxdp_mode_to_string(port->mode) : "none";
     char *mtu = mtu_warning(port, choices);
-    char *text = NULL;
+    struct ds text = DS_EMPTY_INITIALIZER;
 
     if (why) {
-        text = (hook == DPIF_XDP_HOOK_NONE
-                ? xasprintf("%s; the engine serves the port alone, through a "
-                            "packet socket", why)
-                : xasprintf("%s; %s%s%s is used", why,
-                            has_xdp ? "XDP" : "tcx",
-                            has_xdp ? " in mode " : "", has_xdp ? mode : ""));
+        ds_put_format(&text, "%s; ", why);
+        if (hook == DPIF_XDP_HOOK_NONE) {
+            ds_put_cstr(&text, "the engine serves the port alone, through a "
+                        "packet socket");
+        } else if (!has_xdp) {
+            ds_put_cstr(&text, "tcx is used");
+        } else if (dpif_xdp_port_is_bare(dp, port)) {
+            ds_put_format(&text, "XDP in mode %s without flow tables is used: "
+                          "AF_XDP takes every packet to the engine", mode);
+        } else {
+            ds_put_format(&text, "XDP in mode %s is used", mode);
+        }
+    }
+    if (obj_error) {
+        ds_put_format(&text, "%s%s; ", text.length ? "; " : "", obj_error);
+        if (has_xdp) {
+            ds_put_format(&text, "the program of %s is used",
+                          port->obj ? port->obj : "the datapath");
+        } else {
+            ds_put_cstr(&text, "no XDP program is used");
+        }
     }
     if (dpif_xdp_netdev_set_status(port->dev, mode,
                                    dpif_xdp_hook_to_string(hook), port->obj,
-                                   text) && text) {
-        VLOG_WARN_RL(&rl, "%s: %s", netdev_get_name(port->dev), text);
+                                   text.length ? ds_cstr(&text) : NULL)
+        && text.length) {
+        VLOG_WARN_RL(&rl, "%s: %s", netdev_get_name(port->dev),
+                     ds_cstr(&text));
     }
     dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_MTU, mtu);
-    free(text);
+    ds_destroy(&text);
     free(mtu);
 }
 
@@ -246,13 +268,17 @@ tell_refusal(struct dpif_xdp_port *port, int error, const char *why)
     }
 }
 
-/* A port that is not on the hook that it should have is tried again.  (A mode
- * that the driver lacks is not.) */
+/* A port that is not on the hook that it should have, or not with the program,
+ * is tried again.  (A mode that the driver lacks is not.) */
 static void
-plan_retry(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices)
+plan_retry(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+           const struct dpif_xdp_choices *choices, bool has_program)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    if (dpif_xdp_port_get_hook(port) == choices->list[0].hook) {
+    enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
+
+    if (hook == choices->list[0].hook && has_program
+        && !(dpif_xdp_hook_has_xdp(hook) && dpif_xdp_port_is_bare(dp, port))) {
         port->retry_ms = 0;
         port->retry = LLONG_MAX;
     } else {
@@ -266,8 +292,6 @@ plan_retry(struct dpif_xdp_port *port, const struct dpif_xdp_choices *choices)
 static int
 serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
 {
-    bool is_new = (dpif_xdp_port_get_hook(port) == DPIF_XDP_HOOK_NONE
-                   && !port->packet_socket);
     struct dpif_xdp_netdev_config config;
     struct dpif_xdp_choices choices;
     char *obj_error = NULL;
@@ -277,24 +301,14 @@ serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
     port->config_seq = config.seq;
     port->obj_seq = config.obj_seq;
     dpif_xdp_port_choices(dp, port, &config, &choices);
-    error = use_obj(dp, port, choices.list[0].hook, &obj_error);
-    if (error && is_new) {
-        *whyp = obj_error;
-        return error;
-    }
+    use_obj(dp, port, choices.list[0].hook, &obj_error);
     error = dpif_xdp_port_serve(dp, port, &choices, whyp);
     if (!error) {
         if (!dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))) {
             dpif_xdp_port_forget_obj(dp, port);
         }
-        plan_retry(port, &choices);
-        tell(port, &choices, *whyp);
-        if (obj_error) {
-            VLOG_ERR("%s: the program stays that of %s: %s",
-                     netdev_get_name(port->dev),
-                     port->obj ? port->obj : "the datapath", obj_error);
-            dpif_xdp_netdev_set_obj_status(port->dev, port->obj, obj_error);
-        }
+        plan_retry(dp, port, &choices, !obj_error);
+        tell(dp, port, &choices, *whyp, obj_error);
     }
     free(obj_error);
     return error;

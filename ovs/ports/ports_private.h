@@ -34,20 +34,25 @@ void dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* check.c: whether the switch may have device 'name': 0, or a positive errno
- * with a sentence in '*errorp'.  Warns of what the host loses by it. */
+ * with a sentence in '*errorp'.  Whether 'port' is not at XDP because a foreign
+ * program is.  Warns of what the host loses by it. */
 int dpif_xdp_port_check_device(const struct dpif_xdp_dp *, const char *name,
                                char **errorp);
+bool dpif_xdp_port_has_other_xdp(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_warn_of_users(struct dpif_xdp_port *);
 void dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
                                    struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* hook.c: how a port can be served, best first.  The last, with
+/* hook.c: how a port can be served, best first.  The last but one is XDP
+ * without flow tables: AF_XDP takes every packet to the engine.  The last, with
  * DPIF_XDP_HOOK_NONE, needs no programs. */
-#define DPIF_XDP_MAX_CHOICES 5
+#define DPIF_XDP_MAX_CHOICES 6
 struct dpif_xdp_choice {
     enum dpif_xdp_hook hook;
     enum oxdp_mode mode;                /* If the hook has XDP. */
+    bool bare;                          /* Also without flow tables. */
 };
 struct dpif_xdp_choices {
     enum dpif_xdp_hook wanted;          /* If the MTU did not matter. */
@@ -85,6 +90,12 @@ dpif_xdp_hook_has_tcx(enum dpif_xdp_hook hook)
  * with a sentence in '*whyp', if the switch cannot have the device. */
 int dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
                         const struct dpif_xdp_choices *, char **whyp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* serve.c: whether the XDP program of 'port' has no flow tables, because the
+ * kernel does not take one that has. */
+bool dpif_xdp_port_is_bare(const struct dpif_xdp_dp *dp,
+                           const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* kernel_side.c: 0, or a positive errno with a sentence in '*errorp'. */

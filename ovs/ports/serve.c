@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "core/kernel/device.h"
+#include "core/programs/progs.h"
 #include "netdev-provider.h"
 #include "openvswitch/vlog.h"
 #include "util.h"
@@ -25,9 +26,16 @@ is_served(const struct dpif_xdp_port *port)
             || port->packet_socket);
 }
 
+bool
+dpif_xdp_port_is_bare(const struct dpif_xdp_dp *dp,
+                      const struct dpif_xdp_port *port)
+{
+    return dp->progs && oxdp_progs_bare(dp->progs) && !port->obj;
+}
+
 /* Whether 'port' is served as 'choice' says. */
 static bool
-is_served_so(const struct dpif_xdp_port *port,
+is_served_so(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
              const struct dpif_xdp_choice *choice)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
@@ -36,7 +44,8 @@ is_served_so(const struct dpif_xdp_port *port,
     return (hook == choice->hook
             && (hook != DPIF_XDP_HOOK_NONE || port->packet_socket)
             && (!dpif_xdp_hook_has_xdp(hook)
-                || port->mode_asked == choice->mode));
+                || (port->mode_asked == choice->mode
+                    && (choice->bare || !dpif_xdp_port_is_bare(dp, port)))));
 }
 
 /* Updates facts about the device that may have changed, but not those that the
@@ -112,6 +121,18 @@ use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (error) {
         return error;
     }
+    /* Not tried: what trying changes and takes back would be felt. */
+    if (dpif_xdp_hook_has_xdp(choice->hook) && port->other_xdp) {
+        error = -oxdp_progs_check_owner(port->device.ifindex, errorp);
+        if (error) {
+            return error;
+        }
+    }
+    if (dpif_xdp_hook_has_xdp(choice->hook) && !choice->bare
+        && dpif_xdp_port_is_bare(dp, port)) {
+        *errorp = xstrdup(oxdp_progs_bare(dp->progs));
+        return EOPNOTSUPP;
+    }
     if (port->packet_socket) {
         parked = dpif_xdp_port_park_packet_socket(port);
         oxdp_offloads_restore(port->offloads);
@@ -132,14 +153,6 @@ use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return error;
 }
 
-/* Whether 'error' of attaching programs means that another program has the
- * device, or that it is gone. */
-static bool
-is_not_ours(int error)
-{
-    return error == EBUSY || error == EEXIST || error == ENODEV;
-}
-
 int
 dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                     const struct dpif_xdp_choices *choices, char **whyp)
@@ -151,7 +164,7 @@ dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         const struct dpif_xdp_choice *choice = &choices->list[i];
         char *text = NULL;
 
-        if (is_served_so(port, choice)
+        if (is_served_so(dp, port, choice)
             || (choice->hook == DPIF_XDP_HOOK_NONE && is_served(port))) {
             return 0;
         }
@@ -169,7 +182,7 @@ dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         } else {
             free(text);
         }
-        if (error == ENODEV || (is_not_ours(error) && !is_served(port))) {
+        if (error == ENODEV) {
             break;
         }
     }

@@ -4,17 +4,26 @@
  *     tcx         links at tcx, as before Linux 6.6
  *     update      other programs for links
  *     create      links with XDP
+ *     load        all programs, as lockdown and security modules do
+ *     large       programs that are large when the verifier has done with them, as if it had given up
+ *     threads     threads, as RLIMIT_NPROC and the limit of a cgroup do
+ *     epoll       to watch descriptors
  */
 #include <bpf/bpf.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define ATTACH_TCX_INGRESS 46
+#define LARGE (16 << 10)              /* Bytes of BPF. */
 
 static bool refuses(const char *what)
 {
@@ -53,4 +62,61 @@ int bpf_link_update(int link_fd, int prog_fd, const struct bpf_link_update_opts 
         return -(errno = EINVAL);
     }
     return syscall(SYS_bpf, BPF_LINK_UPDATE, &attr, sizeof attr) ? -errno : 0;
+}
+
+/* Whether program 'fd' is one of those that are larger than the smallest that serve a port. */
+static bool is_large(long (*next)(long, ...), int fd)
+{
+    struct bpf_prog_info info = { 0 };
+    union bpf_attr attr = { .info = { .bpf_fd = fd, .info_len = sizeof info, .info = (unsigned long) &info } };
+
+    return !next(SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof attr) && info.xlated_prog_len > LARGE;
+}
+
+/* How libbpf asks the kernel. */
+long syscall(long number, ...)
+{
+    long (*next)(long, ...) = (long (*)(long, ...)) dlsym(RTLD_NEXT, "syscall");
+    long a[6], ret;
+    va_list args;
+
+    va_start(args, number);
+    for (int i = 0; i < 6; i++) {
+        a[i] = va_arg(args, long);
+    }
+    va_end(args);
+    if (number != SYS_bpf || a[0] != BPF_PROG_LOAD) {
+        return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    }
+    if (refuses("load")) {
+        errno = EPERM;
+        return -1;
+    }
+    ret = next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (ret >= 0 && refuses("large") && is_large(next, ret)) {
+        close(ret);
+        errno = E2BIG;
+        return -1;
+    }
+    return ret;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)
+        = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)) dlsym(RTLD_NEXT, "pthread_create");
+
+    return refuses("threads") ? EAGAIN : next(thread, attr, start, arg);
+}
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+    int (*next)(int, int, int, struct epoll_event *)
+        = (int (*)(int, int, int, struct epoll_event *)) dlsym(RTLD_NEXT, "epoll_ctl");
+
+    if (op == EPOLL_CTL_ADD && refuses("epoll")) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return next(epfd, op, fd, event);
 }

@@ -195,19 +195,36 @@ def bad_objects(objects, folder):
 
 
 def test_refused_when_added(network, bad_objects):
-    """A port asks for a program that cannot be used: it is not added, and "error" says why."""
+    """A port asks for a program that cannot be used: it has the switch's, and "error" says why."""
     switch = network.switch
     switch.expected += ["to-extra"]
-    network.plug("extra")
+    extra = network.plug("extra")
+    lab.add_addresses(extra, "eth0", "10.0.0.9/24")
     for kind, reason in REFUSALS.items():
         switch.vsctl("add-port", "br0", "to-extra", "--", "set", "interface", "to-extra",
-                     f"options:xdp-obj={bad_objects[kind]}", check=False)
+                     f"options:xdp-obj={bad_objects[kind]}")
         error = lab.wait_until(lambda: switch.error("to-extra"), f"an error: {kind}")
-        assert re.search(reason, error), error
-        assert switch.ofport("to-extra") in (-1, None) and xdp.attached("to-extra") is None
+        assert re.search(reason, error) and error.endswith("; the program of the datapath is used"), error
+        assert switch.ofport("to-extra") > 0 and xdp.attached("to-extra")
+        traffic.wait_for_ping(network.red, "10.0.0.9")
         switch.vsctl("del-port", "to-extra")
     switch.add_port("to-extra", interface=("options:xdp-obj=builtin",))
     assert xdp.attached("to-extra")
+
+
+def test_file_that_comes_later(network, objects, folder):
+    """The port takes the program when it is there, by itself."""
+    switch = network.switch
+    switch.expected += ["to-extra"]
+    extra = network.plug("extra")
+    lab.add_addresses(extra, "eth0", "10.0.0.9/24")
+    late = folder / "late.o"
+    switch.vsctl("add-port", "br0", "to-extra", "--", "set", "interface", "to-extra", f"options:xdp-obj={late}")
+    assert "No such file" in lab.wait_until(lambda: switch.error("to-extra"), "an error")
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+    shutil.copy(objects("trimmed", "--only", "ip4,arp,set-eth"), late)
+    lab.wait_until(lambda: switch.status("to-extra").get("xdp-obj") == str(late), "the program in use")
+    lab.wait_until(lambda: not switch.error("to-extra"), "no more error")
 
 
 def test_refused_later(network, bad_objects):
@@ -220,7 +237,7 @@ def test_refused_later(network, bad_objects):
             switch.vsctl("set", "interface", "to-red", f"options:xdp-obj={bad_objects[kind]}")
             error = lab.wait_until(lambda kind=kind: (found := switch.error("to-red")) and f"{kind}.o" in found and found,
                                    f"an error: {kind}")
-            assert re.search(reason, error), error
+            assert re.search(reason, error) and error.endswith("; the program of the datapath is used"), error
             assert switch.status("to-red")["xdp-error"] == error and switch.ofport("to-red") > 0
             assert "xdp-obj" not in switch.status("to-red") and xdp.attached("to-red")
             stream.flowing()

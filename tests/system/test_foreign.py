@@ -187,7 +187,7 @@ def test_filter_behind_the_switch(network, extra, hook):
 
 
 def test_filter_with_our_number(network, extra):
-    """Without tcx it is refused; with it, both have their places."""
+    """Without tcx XDP serves the port; with it, both have their places."""
     path = pinned("tc", TCX_NEXT, "same-number")
     lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact")
     lab.run("tc", "filter", "add", "dev", "to-extra", "ingress", "pref", OUR_PRIORITY, "protocol", "all", "handle",
@@ -196,7 +196,7 @@ def test_filter_with_our_number(network, extra):
     if has_tcx():
         add(network, "tcx")
     else:
-        error = test_refusals.refused(network.switch, "to-extra", "options:xdp-hook=tcx")
+        error = test_refusals.used_instead(network.switch, "to-extra", "options:xdp-hook=tcx")
         assert f"to-extra has a foreign tc filter at ingress with priority {OUR_PRIORITY}" in error
     assert filters("to-extra", "ingress") == before
     network.switch.vsctl("del-port", "to-extra")
@@ -259,16 +259,16 @@ def test_link_at_egress(network, extra):
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_xdp_program_before(network, extra, hook):
-    """tcx works behind it; XDP needs its place."""
+    """tcx works behind it, also if XDP was asked for, which needs its place."""
     lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "pinned", pinned("xdp", XDP_PASS, "theirs"))
     theirs = xdp.attached("to-extra")
     if hook == "tcx":
         add(network, hook)
         traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
     else:
-        error = test_refusals.refused(network.switch, "to-extra", f"options:xdp-hook={hook}")
-        assert "to-extra is in use by XDP program" in error
-        assert not has_tcx() or not xdp.at_tcx("to-extra")
+        error = test_refusals.used_instead(network.switch, "to-extra", f"options:xdp-hook={hook}")
+        assert "to-extra is in use by XDP program" in error and error.endswith("; tcx is used")
+        traffic.wait_for_ping(extra, "10.0.0.1")
     assert xdp.attached("to-extra") == theirs
     network.switch.vsctl("del-port", "to-extra")
     assert xdp.attached("to-extra") == theirs

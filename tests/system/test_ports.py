@@ -175,20 +175,20 @@ def test_mode_changed_under_traffic(network):
 
 
 def test_foreign_xdp_program(network):
-    """A foreign program stays where it is, and the port says why it does not work."""
+    """A foreign program stays where it is, and the port says why it is not at XDP."""
     network.switch.expected += ["to-extra"]
     network.plug("extra")
     xdp.pin_foreign_program("/sys/fs/bpf/foreign")
     lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "pinned", "/sys/fs/bpf/foreign")
     before = xdp.attached("to-extra")
-    network.switch.vsctl("add-port", "br0", "to-extra", check=False)
+    network.switch.vsctl("add-port", "br0", "to-extra", "--", "set", "interface", "to-extra", "options:xdp-hook=xdp")
     error = lab.wait_until(lambda: network.switch.error("to-extra"), "an error")
-    assert "is in use by XDP program" in error
+    assert "is in use by XDP program" in error and error.endswith("tcx is used")
     assert any("to-extra is in use by XDP program" in line for line in network.switch.log())
     assert xdp.attached("to-extra") == before
     lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "off")
-    network.switch.vsctl("--", "del-port", "to-extra", "--", "add-port", "br0", "to-extra")
-    assert not network.switch.error("to-extra")
+    lab.wait_until(lambda: not network.switch.error("to-extra"), "no more error")
+    assert xdp.attached("to-extra")
 
 
 def test_tap_and_bridge_as_ports(network):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A port that cannot be added: the Interface's "error" column says why and what to do, in a sentence."""
+"""A port that cannot be served as it should: the Interface's "error" column says why and what to do, in a sentence, and
+what serves it instead."""
 import os
 
 import pytest
@@ -18,31 +19,11 @@ def _only_xdp():
         pytest.skip("only ours says it like this")
 
 
-def refused(switch, device, *interface):
-    """The error column after an attempt to add 'device'."""
-    switch.vsctl("add-port", "br0", device, *(["--", "set", "interface", device, *interface] if interface else []),
-                 check=False)
-    error = lab.wait_until(lambda: switch.error(device), "an error")
-    assert switch.ofport(device) in (-1, None)
-    return error
-
-
 def attach_foreign(device):
     path = f"/sys/fs/bpf/foreign-{device}"
     xdp.pin_foreign_program(path)
     lab.run("ip", "link", "set", "dev", device, "xdp", "pinned", path)
     os.unlink(path)
-
-
-def test_foreign_program(network):
-    network.switch.expected += ["to-extra"]
-    network.plug("extra")
-    attach_foreign("to-extra")
-    error = refused(network.switch, "to-extra")
-    assert "to-extra is in use by XDP program" in error and 'ip link set dev to-extra xdp off' in error
-    lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "off")
-    network.switch.vsctl("--", "del-port", "to-extra", "--", "add-port", "br0", "to-extra")
-    assert not network.switch.error("to-extra")
 
 
 def used_instead(switch, device, *interface):
@@ -51,6 +32,30 @@ def used_instead(switch, device, *interface):
     error = lab.wait_until(lambda: switch.error(device), "an error")
     assert switch.ofport(device) > 0 and switch.status(device)["xdp-error"] == error
     return error
+
+
+def test_foreign_program(network):
+    """tcx serves the port behind it, until it goes."""
+    switch = network.switch
+    switch.expected += ["to-extra"]
+    extra = network.plug("extra")
+    lab.add_addresses(extra, "eth0", "10.0.0.9/24")
+    attach_foreign("to-extra")
+    owner = xdp.attached("to-extra")
+    error = used_instead(switch, "to-extra", "options:xdp-hook=xdp")
+    assert "to-extra is in use by XDP program" in error and 'ip link set dev to-extra xdp off' in error
+    assert error.endswith("; tcx is used") and switch.status("to-extra")["xdp-hook"] == "tcx"
+    assert "runs before the switch" in lab.wait_until(lambda: switch.status("to-extra").get("xdp-warning"), "a warning")
+    traffic.wait_for_ping(network.red, "10.0.0.9")
+    assert xdp.attached("to-extra") == owner
+    number = switch.ofport("to-extra")
+    with traffic.Stream(network.red, extra, "10.0.0.9") as stream:
+        stream.flowing()
+        lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "off")
+        lab.wait_until(lambda: switch.status("to-extra")["xdp-hook"] == "xdp", "XDP")
+        lab.wait_until(lambda: not switch.error("to-extra"), "no more error")
+        stream.flowing()
+    assert switch.ofport("to-extra") == number and "xdp-warning" not in switch.status("to-extra")
 
 
 def test_no_native_xdp(network):

@@ -64,8 +64,8 @@ static const struct capability capabilities[] = {
     { CAP_NET_ADMIN, "CAP_NET_ADMIN", false, OXDP_REFUSED, "attaching programs and setting devices up" },
     { CAP_NET_RAW, "CAP_NET_RAW", false, OXDP_REFUSED, "AF_XDP and packet sockets" },
     { CAP_BPF, "CAP_BPF", true, OXDP_REFUSED, "loading programs" },
-    { CAP_PERFMON, "CAP_PERFMON", true, OXDP_REFUSED, "loading programs: without it the verifier refuses their arithmetic with "
-      "pointers" },
+    { CAP_PERFMON, "CAP_PERFMON", true, OXDP_WARNING, "flow tables in programs: without it the verifier refuses their "
+      "arithmetic with pointers, and the engine gets every packet" },
     { CAP_IPC_LOCK, "CAP_IPC_LOCK", false, OXDP_WARNING, "packet memory beyond the limit on locked memory (ulimit -l)" },
     { CAP_NET_BROADCAST, "CAP_NET_BROADCAST", false, OXDP_WARNING, "noticing changes of veths' peers in other "
       "network namespaces" },
