@@ -136,8 +136,10 @@ dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
         add_choice(choices, DPIF_XDP_HOOK_XDP, OXDP_MODE_BEST_EFFORT);
     }
     if (fits) {
-        add_choice(choices, DPIF_XDP_HOOK_XDP,
-                   OXDP_MODE_BEST_EFFORT)->bare = true;
+        struct dpif_xdp_choice *choice
+            = add_choice(choices, DPIF_XDP_HOOK_XDP, OXDP_MODE_BEST_EFFORT);
+
+        choice->bare = true;
     }
     add_choice(choices, DPIF_XDP_HOOK_NONE, OXDP_MODE_BEST_EFFORT);
     ovs_assert(choices->n <= DPIF_XDP_MAX_CHOICES);

@@ -103,8 +103,7 @@ long syscall(long number, ...)
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
-    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)
-        = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)) dlsym(RTLD_NEXT, "pthread_create");
+    typeof(pthread_create) *next = (typeof(pthread_create) *) dlsym(RTLD_NEXT, "pthread_create");
 
     return refuses("threads") ? EAGAIN : next(thread, attr, start, arg);
 }
