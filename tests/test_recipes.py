@@ -62,7 +62,8 @@ def headers():
 def options():
     listed = re.search(r"\"xdp-mode\",[^}]*", text("ovs/netdev/netdev_xdp_options.c"))[0]
     read = re.findall(r"smap_get\w*\(other_config, \"(xdp-[\w-]+)\"", re.sub(r"\(other_config,\s+", "(other_config, ",
-                                                                            text("ovs/provider/config.c")))
+                                                                            text("ovs/provider/config.c",
+                                                                                 "ovs/provider/served.c")))
     return sorted({*re.findall(r'"(xdp-[\w-]+)"', listed), *read})
 
 

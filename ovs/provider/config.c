@@ -37,7 +37,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 
 /* The keys of Open_vSwitch:other_config that are for this datapath alone. */
 static const char *const keys[] = {
-    "xdp-flows", "xdp-hook", "xdp-obj", "xdp-offload", "xdp-umem-frames",
+    "xdp-datapath-types", "xdp-flows", "xdp-hook", "xdp-obj", "xdp-offload",
+    "xdp-umem-frames",
 };
 
 /* A configuration while it is read. */

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bridges of Open vSwitch's own types, served by this datapath: other_config:xdp-datapath-types."""
+import pytest
+
+import lab
+import switch as switches
+import traffic
+
+SETTING = "other_config:xdp-datapath-types"
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("this is a setting of type xdp")
+
+
+@pytest.fixture
+def containers(world):
+    """Two containers whose veths nobody has plugged in."""
+    pair = []
+    for n, name in enumerate(("red", "green"), 1):
+        container = world.enter_context(lab.Namespace(name))
+        lab.make_veth(f"to-{name}", container)
+        lab.add_addresses(container, "eth0", f"10.0.0.{n}/24")
+        pair.append(container)
+    return pair
+
+
+def add_bridge(switch, datapath_type, *more):
+    """One transaction, as orchestrators make them."""
+    switch.vsctl(*more, "add-br", "br0", "--", "set", "bridge", "br0", f"datapath_type={datapath_type}",
+                 "--", "add-port", "br0", "to-red", "--", "add-port", "br0", "to-green")
+
+
+def server(switch, bridge="br0"):
+    """The type of the datapath that 'bridge' is in, None if nobody serves it."""
+    kind = None
+    for line in switch.appctl("dpif/show").splitlines():
+        if line and not line.startswith(" "):
+            kind = line.split("@")[0]
+        elif line.strip().startswith(f"{bridge}:"):
+            return kind
+    return None
+
+
+@pytest.mark.parametrize("datapath_type", ['""', "system", "netdev"])
+def test_own_type_is_served(switch, containers, datapath_type):
+    """Its row says what was configured, the column datapath_types that it works, and packets pass."""
+    switch.vsctl("set", "open", ".", f'{SETTING}="netdev,system"')
+    add_bridge(switch, datapath_type)
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+    assert server(switch) == "xdp" and switch.get("bridge", "br0", "datapath_type") == datapath_type.strip('"')
+    assert switch.status("to-red")["xdp-hook"] == "tcx"
+    assert {"netdev", "system", "xdp"} <= set(switch.get("open", ".", "datapath_types"))
+    traffic.tcp(*containers, "10.0.0.2")
+
+
+def test_types_that_are_not_named_are_not_served(switch, containers):
+    switch.vsctl("set", "open", ".", f"{SETTING}=system")
+    add_bridge(switch, "netdev")
+    assert server(switch) == "netdev"
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+
+
+def test_over_and_back(switch, containers):
+    """The setting moves bridges at once, and none is lost: their rows are as they were."""
+    add_bridge(switch, "netdev")
+    before = switch.get("bridge", "br0", "_uuid"), switch.ofport("to-red")
+    for change, kind in (("set", "xdp"), ("remove", "netdev"), ("set", "xdp")):
+        switch.vsctl(change, "open", ".", *([f"{SETTING}=netdev"] if change == "set" else SETTING.split(":")))
+        assert server(switch) == kind
+        traffic.wait_for_ping(containers[0], "10.0.0.2")
+        assert (switch.get("bridge", "br0", "_uuid"), switch.ofport("to-red")) == before
+
+
+def test_back_to_the_stock_daemon(switch, containers):
+    """It serves the same database without a change, and ours does so again."""
+    switch.vsctl("set", "open", ".", f"{SETTING}=netdev")
+    add_bridge(switch, "netdev")
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+    ours, stock = switch.daemon, switches.tool("ovs-vswitchd")
+    for daemon, kind in ((stock, "netdev"), (ours, "xdp")):
+        switch.stop(cleanup=True)
+        switch.daemon = daemon
+        switch.start()
+        assert server(switch) == kind
+        traffic.wait_for_ping(containers[0], "10.0.0.2")
+
+
+def test_rows_of_the_table_datapath(switch, containers):
+    """A row with the name of a type that is served has what this datapath can; timeouts set there take effect."""
+    switch.vsctl("set", "open", ".", f"{SETTING}=netdev")
+    add_bridge(switch, "netdev")
+    switch.vsctl("--", "--id=@d", "create", "Datapath", "datapath_version=0", "--", "set", "open", ".", "datapaths:netdev=@d")
+    switch.vsctl("add-zone-tp", "netdev", "zone=5", "icmp_first=77", "icmp_reply=77")
+    row = switch.get("open", ".", "datapaths")["netdev"][1]
+    assert switch.get("datapath", row, "capabilities")["ct_timeout"] == "true"
+    switch.flows("br0", "table=0,arp,actions=normal", "table=0,icmp,actions=ct(commit,zone=5),normal")
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+    timeouts = [int(entry.split("timeout=")[1].split(",")[0].split(")")[0])
+                for entry in switch.appctl("dpctl/dump-conntrack", "-s", "zone=5").splitlines() if "timeout=" in entry]
+    assert timeouts and all(30 < seconds <= 77 for seconds in timeouts), timeouts
+
+
+def test_deleted_and_added_within_a_second(switch, containers):
+    """As orchestrators do that start anew."""
+    switch.vsctl("set", "open", ".", f"{SETTING}=netdev,system")
+    switch.expected.append("Address family not supported")
+    for n in range(10):
+        add_bridge(switch, ("netdev", "system")[n % 2], "--if-exists", "del-br", "br0", "--")
+    assert server(switch) == "xdp" and switch.get("bridge", "br0", "datapath_type") == "system"
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+
+
+def test_wrong_names(switch, containers):
+    """They are said once, with what is allowed; the others count."""
+    switch.expected.append(SETTING)
+    switch.vsctl("set", "open", ".", f'{SETTING}="netdev dpdk"')
+    add_bridge(switch, "netdev")
+    switch.vsctl("set", "open", ".", "external_ids:again=1")
+    said = [line for line in switch.log() if SETTING in line]
+    assert len(said) == 1 and said[0].endswith(f"{SETTING}=netdev dpdk: allowed are netdev, system, or both; dpdk is not used")
+    assert server(switch) == "xdp"
+
+
+def test_second_daemon_of_a_database_waits(switch, containers):
+    """The first goes on, whatever the type of its bridges."""
+    switch.vsctl("set", "open", ".", f"{SETTING}=netdev")
+    add_bridge(switch, "netdev")
+    log = switch.rundir / "second.log"
+    with lab.Process(switch.daemon, f"unix:{switch.rundir}/db.sock", f"--unixctl={switch.rundir}/second.ctl",
+                     f"--log-file={log}", "-vconsole:off", "--disable-system", "--pidfile=second.pid", env=switch.env):
+        lab.wait_until(lambda: log.exists() and "another ovs-vswitchd process is running" in log.read_text(), "its refusal")
+        traffic.wait_for_ping(containers[0], "10.0.0.2")
+    assert server(switch) == "xdp"
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
