@@ -16,6 +16,7 @@
 #include "netlink.h"
 #include "odp-netlink.h"
 #include "odp-util.h"
+#include "openvswitch/match.h"
 #include "openvswitch/ofpbuf.h"
 
 #define SEMAPHORE(PROBE)                                                    \
@@ -157,6 +158,33 @@ dpif_xdp_usdt_operate__(struct dpif *dpif, struct dpif_op *op)
         probe_execute(dpif, &op->execute);
         break;
     }
+}
+
+void
+dpif_xdp_usdt_install__(const struct match *match, const ovs_u128 *ufid,
+                        const struct nlattr *actions, size_t actions_len)
+{
+    struct odp_flow_key_parms parms = {
+        .flow = &match->flow, .mask = &match->wc.masks,
+    };
+    struct dpif_flow_put put = {
+        .flags = DPIF_FP_CREATE, .ufid = ufid, .actions = actions,
+        .actions_len = actions_len, .pmd_id = PMD_ID_NULL,
+    };
+    struct ofpbuf key, mask;
+
+    ofpbuf_init(&key, 0);
+    ofpbuf_init(&mask, 0);
+    odp_flow_key_from_flow(&parms, &key);
+    parms.key_buf = &key;
+    odp_flow_key_from_mask(&parms, &mask);
+    put.key = key.data;
+    put.key_len = key.size;
+    put.mask = mask.data;
+    put.mask_len = mask.size;
+    probe_put(NULL, &put);
+    ofpbuf_uninit(&key);
+    ofpbuf_uninit(&mask);
 }
 
 void

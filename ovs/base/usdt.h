@@ -14,6 +14,8 @@
 
 struct dp_packet;
 struct flow;
+struct match;
+struct nlattr;
 
 #ifdef OXDP_USDT
 /* Numbers of listeners: tracers count them up and down. */
@@ -31,6 +33,9 @@ extern unsigned short ovs_xdp_flow_moved_semaphore;
 #endif
 
 void dpif_xdp_usdt_operate__(struct dpif *, struct dpif_op *);
+void dpif_xdp_usdt_install__(const struct match *, const ovs_u128 *ufid,
+                             const struct nlattr *actions,
+                             size_t actions_len);
 void dpif_xdp_usdt_slow_path__(uint32_t in_port, uint32_t reason,
                                const struct dp_packet *);
 void dpif_xdp_usdt_flow_moved__(const ovs_u128 *ufid, int from, int to,
@@ -56,6 +61,17 @@ dpif_xdp_usdt_operate(struct dpif *dpif, struct dpif_op *op)
         || DPIF_XDP_LISTENS(dpif_netlink_operate___op_flow_get)
         || DPIF_XDP_LISTENS(dpif_netlink_operate___op_flow_execute)) {
         dpif_xdp_usdt_operate__(dpif, op);
+    }
+}
+
+/* dpif_netlink_operate__:op_flow_put, without a dpif: a flow for 'match' with
+ * 'ufid' is to be installed, because ofproto answered an upcall so. */
+static inline void
+dpif_xdp_usdt_install(const struct match *match, const ovs_u128 *ufid,
+                      const struct nlattr *actions, size_t actions_len)
+{
+    if (DPIF_XDP_LISTENS(dpif_netlink_operate___op_flow_put)) {
+        dpif_xdp_usdt_install__(match, ufid, actions, actions_len);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "flow.h"
 #include "odp-util.h"
 #include "openvswitch/match.h"
+#include "ovs/base/usdt.h"
 #include "ovs/flows/flows.h"
 
 /* The packets of a burst that match one flow. */
@@ -346,6 +347,7 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
         struct ofpbuf *install = put_actions->size ? put_actions : actions;
 
         dpif_xdp_wc_finish(&match.wc);
+        dpif_xdp_usdt_install(&match, &ufid, install->data, install->size);
         dpif_xdp_flow_lock(dp);
         if (!dpif_xdp_flows_lookup(&dp->flows, key)) {
             dpif_xdp_flow_install(dp, dpif_xdp_flows_subtable(&dp->flows,
