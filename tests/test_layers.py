@@ -65,6 +65,7 @@ ROOMS = {
     "core": set(),
     "core/kernel": CORE_FLOOR,
     "core/tables": CORE_FLOOR,
+    "core/capture": CORE_FLOOR | {"core/kernel"},
     "core/xsk": CORE_FLOOR,
     "core/programs": CORE_FLOOR | {"core/kernel", "core/tables"},
     "ovs/base": set(),
