@@ -108,6 +108,23 @@ open_netdev(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     return error;
 }
 
+/* Whether another port has the device of 'port', by another name: both would
+ * receive each packet. */
+static bool
+is_open_elsewhere(const struct dpif_xdp_dp *dp,
+                  const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const struct dpif_xdp_port *other;
+
+    DPIF_XDP_FOR_EACH_PORT (other, dp) {
+        if (other != port && other->device.ifindex == port->device.ifindex) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Looks up the device of 'port', and whether it may be a port. */
 static int
 look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
@@ -125,6 +142,11 @@ look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         *errorp = xasprintf("cannot ask the kernel about %s: %s", name,
                             ovs_strerror(error));
         return error;
+    }
+    if (is_open_elsewhere(dp, port)) {
+        memset(&port->device, 0, sizeof port->device);
+        *errorp = xstrdup("the device is already a port of this datapath");
+        return EBUSY;
     }
     atomic_store(&port->hook, DPIF_XDP_HOOK_NONE);
     port->redirects = false;
