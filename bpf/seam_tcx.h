@@ -65,6 +65,10 @@ DP_INLINE int dp_pull(struct dp_ctx *ctx)
 }
 
 DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum) { return bpf_csum_diff(0, 0, (__be32 *) p, len, sum); }
+
+/* The kernel copies packets, however they lie. */
+DP_INLINE int dp_has_frags(struct dp_ctx *ctx) { return 0; }
+
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The seam for XDP: frames are raw bytes between data and data_end.  See dp/seam_native.h for the
- * contracts. */
+ * contracts.
+ *
+ * A frame may go on in other buffers (core/multi_buffer.h), of which programs know only the sum of their lengths.  Headers are
+ * in the first, if that has DP_REACH bytes; else the engine parses it.  The kernel copies only the first buffer for a group
+ * (net/core/xdp.c, xdpf_clone), and not all that cut know how the others are freed (bpf_xdp_adjust_tail()). */
 #ifndef BPF_SEAM_XDP_H
 #define BPF_SEAM_XDP_H 1
 
@@ -8,11 +12,37 @@
 
 #include "bpf/tables.h"
 
+/* All headers that are parsed lie in this. */
+#define DP_REACH 1088
+
+/* Of the kernel (include/net/xdp.h): what a program's context is.  There is a kernel function that says so since Linux 6.2,
+ * but it is no call: the verifier puts a move there. */
+struct xdp_buff___frags {
+    __u32 flags;
+} __attribute__((preserve_access_index));
+#define XDP_FLAGS_HAS_FRAGS 1
+
+extern void *bpf_cast_to_kern_ctx(void *ctx) __attribute__((weak, const)) __ksym;
+
+DP_INLINE int dp_has_frags(struct dp_ctx *ctx)
+{
+    const struct xdp_buff___frags *buff;
+
+    if (DP_OMITS(ctx, DP_PART_FRAGS)) {
+        return 0;
+    }
+    buff = bpf_cast_to_kern_ctx(ctx);
+    return DP_UNLIKELY(buff->flags & XDP_FLAGS_HAS_FRAGS);
+}
+
 /* A difference of pointers has 64 bits for the verifier. */
 DP_INLINE __u32 dp_len(struct dp_ctx *ctx)
 {
     __u64 len = (long) ctx->data_end - (long) ctx->data;
 
+    if (dp_has_frags(ctx)) {
+        len = bpf_xdp_get_buff_len(ctx);
+    }
     DP_OPAQUE(len);
     return len;
 }
@@ -25,6 +55,14 @@ DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
 }
 
 DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum) { return bpf_csum_diff(0, 0, (__be32 *) p, len, sum); }
+
+DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx)
+{
+    return dp_has_frags(ctx) && !dp_at(ctx, 0, DP_REACH);
+}
+
+DP_INLINE int dp_pull(struct dp_ctx *ctx) { return -dp_out_of_reach(ctx); }
+
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }

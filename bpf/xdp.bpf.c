@@ -48,7 +48,7 @@ static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *p
 /* Without flow tables the program needs no more than CAP_BPF: only with CAP_PERFMON may pointers be subtracted. */
 static __always_inline __u32 frame_length(struct xdp_md *ctx)
 {
-    return DP_OMITS(ctx, DP_PART_TABLES) ? bpf_xdp_get_buff_len(ctx) : ctx->data_end - ctx->data;
+    return DP_OMITS(ctx, DP_PART_TABLES) ? bpf_xdp_get_buff_len(ctx) : dp_len(ctx);
 }
 
 /* The verdict on a frame that arrived on a port. */
@@ -71,7 +71,11 @@ static __always_inline int datapath(struct xdp_md *ctx)
     }
     run->frame.local_stack = port->local_stack;
 
+    run->arrived = length;              /* The stack has no room for it. */
+
     struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
+
+    length = run->arrived;
 
     switch (outcome.fate) {
     case DP_FATE_OUTPUT:

@@ -98,6 +98,9 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
     if (op->codes >> DP_OP_SET_ND_EXT & 1 && dp_pull(ctx)) {
         return 0;                       /* The new checksum covers bytes that parsing did not look at. */
     }
+    if (op->codes >> DP_OP_TRUNC & 1 && dp_has_frags(ctx)) {
+        return 0;
+    }
     if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
         frame->has |= DP_HAS_OUTER;
     }

@@ -24,6 +24,7 @@
 #define DP_PART(GROUP)   (1u << DP_KEY_GROUP_##GROUP)
 #define DP_ALL_PARTS     ((1u << (DP_N_KEY_GROUPS + 2)) - 1)
 #define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All lookups: the fast path is off. */
+#define DP_PART_FRAGS   (1u << (DP_N_KEY_GROUPS + 3))  /* Frames in several buffers: where the kernel has none. */
 
 #define DP_WORD(I) (1ull << (I))
 #define DP_WORDS(FIRST, BEHIND) ((1ull << (BEHIND)) - (1ull << (FIRST)))    /* From FIRST to before BEHIND. */

@@ -36,6 +36,7 @@ struct dp_outcome {
 
 struct dp_run {
     union dp_key key;           /* Of the last pass. */
+    __u32 arrived;              /* For the hook: bytes of the frame as it arrived. */
     struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
     __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
@@ -147,7 +148,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         index = expected->flow;
         expected->hits++;
     } else {
-        dp_out_of_reach(ctx);           /* dp_predict() may have looked too far. */
+        if (DP_TAKES_SKBS) {
+            dp_out_of_reach(ctx);       /* dp_predict() may have looked too far. */
+        }
 
         enum dp_reason reason = dp_find(ctx, run, &flow, &index);
 
@@ -170,7 +173,7 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         fate &= ~DP_FATE_SKB;
     }
     if (fate >= DP_FATE_ENGINE || (fate == DP_FATE_RECIRC && DP_OMITS(ctx, DP_PART(RECIRC)))
-        || (fate == DP_FATE_GROUP && DP_OMITS_OP(ctx, DP_OP_GROUP))) {
+        || (fate == DP_FATE_GROUP && (DP_OMITS_OP(ctx, DP_OP_GROUP) || dp_has_frags(ctx)))) {
         dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
         return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
@@ -216,8 +219,9 @@ DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const s
     int parsed = dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
 
     if (DP_UNLIKELY(dp_out_of_reach(ctx))) {
-        parsed = dp_pull(ctx) ? DP_PARSE_BEYOND : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
-        parsed = dp_out_of_reach(ctx) ? DP_PARSE_BEYOND : parsed;
+        parsed = !DP_TAKES_SKBS || dp_pull(ctx) ? DP_PARSE_BEYOND
+            : dp_parse(ctx, &run->frame, &run->key, head->vlan_limit);
+        parsed = !DP_TAKES_SKBS || dp_out_of_reach(ctx) ? DP_PARSE_BEYOND : parsed;
     }
     if (parsed == DP_PARSE_OMITTED && !DP_TRIMMED) {
         return DP_REASON_UP_MISS;       /* The program leaves a protocol out only if no flow matches it. */

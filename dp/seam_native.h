@@ -39,6 +39,15 @@ DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return ctx->now; }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return ctx->now; }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return ctx->cpu; }
 
+/* Whether dp_at() since the last call, or since the frame came, did not reach bytes that the frame has. */
+DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx) { return 0; }
+
+/* Brings the frame's first kilobyte into the reach of dp_at().  0, or negative errno. */
+DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }
+
+/* Whether the frame lies in several buffers, so that it can be sent to one port, but neither be copied nor cut. */
+DP_INLINE int dp_has_frags(struct dp_ctx *ctx) { return 0; }
+
 /* Moves the start of the frame 'n' bytes towards its end (negative: into the headroom).  0, or negative errno with
  * nothing changed. */
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n)

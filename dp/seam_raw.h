@@ -12,12 +12,6 @@
 /* The outer VLAN tag in VLAN acceleration, as four bytes in memory order (TPID, TCI); 0 if there is none. */
 DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
 
-/* Whether dp_at() has failed, since the last call or the frame's arrival, to reach bytes that the frame has. */
-DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx) { return 0; }
-
-/* Makes the frame's first kilobyte reachable for dp_at().  0, or negative errno. */
-DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }
-
 /* Whether packets of the network stack come here. */
 #define DP_TAKES_SKBS 0
 

@@ -38,16 +38,6 @@ bool oxdp_device_has_guest_offloads(const char *ifname);
  * XDP (docs/decisions/0015-guests.md). */
 bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
 
-/* Largest MTU (bytes) that a port in this UMEM design can have: frame size less headroom, record, Ethernet
- * header and two VLAN tags. */
-#define OXDP_MAX_MTU 3498u
-
-/* Largest MTU of a port with tcx: the upcall pair's frames have the record in them, too. */
-#define OXDP_MAX_TCX_MTU 3450u
-
-/* Bytes of a frame with MTU 'mtu': with Ethernet header and two VLAN tags. */
-#define OXDP_FRAME_LEN(mtu) ((mtu) + 14u + 2 * 4u)
-
 /* Turns off the offloads that stand between XDP and the packets of device 'ifname': on the device, what
  * takes VLAN tags out of frames or joins frames; on the peer of a veth, offloads of checksums, VLAN tags
  * and segmentation, and the same on the device if an XDP program on that peer gets

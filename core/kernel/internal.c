@@ -18,6 +18,7 @@
 #include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/veth.h"
+#include "core/multi_buffer.h"
 
 #define SUFFIX "-xdp"
 #define ALIAS "OVS-XDP: other end of internal port "
@@ -95,7 +96,7 @@ static int make_pair(const char *name, const char *device, char **ret_error)
         return oxdp_fail(err, ret_error, "cannot make the veth pair %s and %s: %s", name, device, strerror(-err));
     }
     snprintf(alias, sizeof alias, ALIAS "%s", name);
-    err = oxdp_veth_set(device, OXDP_MAX_TCX_MTU, alias);
+    err = oxdp_veth_set(device, oxdp_max_internal_mtu(), alias);
     if (err) {
         oxdp_veth_delete(device);
         return oxdp_fail(err, ret_error, "cannot set up %s: %s", device, strerror(-err));

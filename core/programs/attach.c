@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/kernel/device.h"
 #include "core/kernel/grace.h"
+#include "core/multi_buffer.h"
 #include "core/privilege.h"
 #include "core/programs/attachment.h"
 #include "core/programs/before.h"
@@ -27,7 +28,7 @@
 #define OUR_PREFIX "oxdp_"              /* Of the names of programs in bpf/. */
 
 static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack);
-static int attach_error(int ifindex, bool native, int err, char **ret_error);
+static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int err, char **ret_error);
 
 static const char *const mode_names[] = {
     [OXDP_MODE_BEST_EFFORT] = "best-effort",
@@ -52,7 +53,7 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
     }
     err = attach(progs, at, native, local_stack);
     if (err) {
-        err = attach_error(ifindex, native, err, ret_error);
+        err = attach_error(progs, ifindex, native, err, ret_error);
         oxdp_attachment_free(progs, at);
     }
     return err;
@@ -75,7 +76,7 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
     err = err ? err : oxdp_attachment_write(progs, at);
     err = err ? err : attach(progs, at, native, local_stack);
     if (err) {
-        err = attach_error(ifindex, native, err, ret_error);
+        err = attach_error(progs, ifindex, native, err, ret_error);
         oxdp_attachment_give_sockets_back(progs, &at->port);
         at->port = before;
         oxdp_attachment_write(progs, at);
@@ -232,11 +233,12 @@ int oxdp_progs_check_owner(int ifindex, char **ret_error)
 }
 
 /* The kernel gives its reason only to netlink, not to who creates a link: find it from the device's facts. */
-static int attach_error(int ifindex, bool native, int err, char **ret_error)
+static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int err, char **ret_error)
 {
     char name[IF_NAMESIZE] = "";
     char advice[OXDP_PRIVILEGE_ADVICE];
     char owner[128];
+    uint32_t limit = oxdp_progs_max_mtu(progs, oxdp_attachment_find(progs, ifindex)->port.port_no);
     struct oxdp_device dev;
     bool ours;
 
@@ -259,15 +261,15 @@ static int attach_error(int ifindex, bool native, int err, char **ret_error)
         return oxdp_fail(err, ret_error, "%s has %u receive queue(s), fewer than its peer has transmit queues: "
                          "raise them (\"ethtool -L %s rx N\")", name, dev.n_rx_queues, name);
     case ERANGE:
-        return dev.mtu > OXDP_MAX_MTU
+        return dev.mtu > limit
             ? oxdp_fail(err, ret_error, "the MTU of %s (%u) is too large for XDP: set it to %u or less "
-                        "(\"ip link set dev %s mtu %u\")", name, dev.mtu, OXDP_MAX_MTU, name, OXDP_MAX_MTU)
+                        "(\"ip link set dev %s mtu %u\")", name, dev.mtu, limit, name, limit)
             : oxdp_fail(err, ret_error, "the MTU of %s's peer is too large for XDP: set it to %u or "
-                        "less, there (\"ip link set dev NAME mtu %u\")", name, OXDP_MAX_MTU, OXDP_MAX_MTU);
+                        "less, there (\"ip link set dev NAME mtu %u\")", name, limit, limit);
     case EINVAL:
         return oxdp_fail(err, ret_error, "driver '%s' of %s refuses %s XDP with the device's present settings "
                          "(MTU %u, %u receive queues): an MTU of at most %u, or fewer queues, or LRO off may help",
-                         dev.driver, name, native ? "native" : "generic", dev.mtu, dev.n_rx_queues, OXDP_MAX_MTU);
+                         dev.driver, name, native ? "native" : "generic", dev.mtu, dev.n_rx_queues, OXDP_FRAME_MTU);
     case EPERM:
         return oxdp_fail(err, ret_error, "attaching XDP to %s is not permitted: %s", name, oxdp_privilege_advice(advice));
     default:

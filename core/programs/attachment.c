@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/kernel/device.h"
+#include "core/multi_buffer.h"
 #include "core/programs/before.h"
 #include "core/programs/counter.h"
 #include "core/programs/progs.h"
@@ -42,7 +42,7 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
             .port_no = port_no,
             .n_queues = n_queues,
             .local_stack = local_stack,
-            .max_len = OXDP_FRAME_LEN(OXDP_MAX_MTU),
+            .max_len = OXDP_FRAME_LEN(oxdp_max_mtu()),
             .counter_slot = at - progs->attachments + 1,
         },
     };

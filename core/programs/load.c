@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/kernel/libbpf_log.h"
+#include "core/multi_buffer.h"
 #include "core/privilege.h"
 #include "core/programs/layout.h"
 #include "core/programs/maps.h"
@@ -24,12 +25,12 @@
 #define LAST_WORDS 400                  /* Of the verifier, at most. */
 
 static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
-                struct dp_capability *ret_capability, char **ret_error);
+                struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error);
 static const char *last_words(char *verifier_log);
 static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
                    char *verifier_log, char **ret_error);
 int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
-                      int *ret_fd, struct dp_capability *ret_capability, char **ret_error)
+                      int *ret_fd, struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error)
 {
     char *verifier_log = malloc(LOG_SIZE);
     LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "oxdp", .kernel_log_buf = verifier_log,
@@ -49,7 +50,7 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
     constants.omit.ops |= omit->ops;
     image = oxdp_constants_put(&constants, program->image, program->size);
     object = image ? bpf_object__open_mem(image, program->size, &opts) : NULL;
-    err = object ? load(progs, object, ret_fd, ret_capability, &refusal) : -errno;
+    err = object ? load(progs, object, ret_fd, ret_capability, ret_multi_buffer, &refusal) : -errno;
     bpf_object__close(object);
     free(image);
 
@@ -64,7 +65,7 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
 }
 
 static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
-                struct dp_capability *ret_capability, char **ret_error)
+                struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error)
 {
     struct bpf_program *program, *other;
     int err = oxdp_object_check(object, ret_capability, &program, ret_error);
@@ -77,6 +78,10 @@ static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *
     bpf_object__for_each_program(other, object) {
         bpf_program__set_autoload(other, other == program);
     }
+    if (oxdp_has_multi_buffer()) {
+        bpf_program__set_flags(program, BPF_F_XDP_HAS_FRAGS);
+    }
+    *ret_multi_buffer = oxdp_has_multi_buffer();
     err = bpf_object__load(object);
     if (!err) {
         *ret_fd = fcntl(bpf_program__fd(program), F_DUPFD_CLOEXEC, 3);

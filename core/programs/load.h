@@ -3,14 +3,16 @@
 #ifndef OXDP_LOAD_H
 #define OXDP_LOAD_H 1
 
+#include <stdbool.h>
+
 struct dp_capability;
 struct dp_omit;
 struct oxdp_program;
 struct oxdp_progs;
 
-/* Loads 'program' over the maps, without what 'omit' says.  0, with a file descriptor and what it can do; or a negative
- * errno with a sentence in '*ret_error'.  Any thread. */
+/* Loads 'program' over the maps, without what 'omit' says.  0, with a file descriptor, what it can do, and whether it
+ * takes multi-buffer frames (core/multi_buffer.h); or a negative errno with a sentence in '*ret_error'.  Any thread. */
 int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
-                      int *ret_fd, struct dp_capability *ret_capability, char **ret_error);
+                      int *ret_fd, struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error);
 
 #endif /* core/programs/load.h */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/multi_buffer.h"
 #include "core/programs/attachment.h"
 #include "core/programs/load.h"
 #include "core/programs/object.h"
@@ -135,6 +136,16 @@ struct dp_capability oxdp_progs_capability(struct oxdp_progs *progs, uint32_t po
     return capability;
 }
 
+uint32_t oxdp_progs_max_mtu(struct oxdp_progs *progs, uint32_t port_no)
+{
+    bool multi_buffer;
+
+    pthread_mutex_lock(&progs->special.mutex);
+    multi_buffer = oxdp_program_of(progs, port_no)->multi_buffer;
+    pthread_mutex_unlock(&progs->special.mutex);
+    return multi_buffer ? oxdp_max_mtu() : OXDP_FRAME_MTU;
+}
+
 int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info)
 {
     struct bpf_prog_info info = { 0 };
@@ -210,7 +221,7 @@ static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit 
     if (!program) {
         program = malloc(sizeof *program);
         err = program && (new.file || !file)
-            ? oxdp_program_load(progs, &new, omit, &new.fd, &new.capability, ret_error)
+            ? oxdp_program_load(progs, &new, omit, &new.fd, &new.capability, &new.multi_buffer, ret_error)
             : oxdp_fail(-ENOMEM, ret_error, "not enough memory to load a program");
         if (!err) {
             *program = new;

@@ -23,6 +23,7 @@ struct oxdp_program {
     int new_fd;                 /* Loaded by the thread that specialises, not in use yet. */
     bool bare;                  /* Without flow tables, though there are some: it hands every frame up. */
     struct dp_capability capability;    /* As the object declares it. */
+    bool multi_buffer;          /* It takes multi-buffer frames (core/multi_buffer.h). */
 };
 
 /* Loads the program of this library, or one without flow tables if the kernel does not take that ('progs->bare').  0 or a

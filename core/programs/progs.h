@@ -118,6 +118,9 @@ int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file,
 /* What the program of port 'port_no' can do.  Any thread. */
 struct dp_capability oxdp_progs_capability(struct oxdp_progs *progs, uint32_t port_no);
 
+/* The largest MTU that the program of port 'port_no' takes (core/multi_buffer.h). */
+uint32_t oxdp_progs_max_mtu(struct oxdp_progs *progs, uint32_t port_no);
+
 /* The flow tables that the programs read, NULL if the configuration has no flows. */
 struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
 
@@ -177,7 +180,7 @@ struct oxdp_prog_info {
 };
 int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info);
 
-/* For a device that is attached with 'local_stack': frames longer than 'max_len' bytes, which is OXDP_MAX_MTU's at first,
+/* For a device that is attached with 'local_stack': frames longer than 'max_len' bytes, at first those of oxdp_max_mtu(),
  * have GSO (DP_COUNTER_SEGMENTS).  0, or negative errno. */
 int oxdp_progs_set_max_frame(struct oxdp_progs *progs, int ifindex, uint32_t max_len);
 

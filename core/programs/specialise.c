@@ -251,11 +251,12 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
     for (size_t i = 0; i < n; i++) {
         struct dp_capability capability;
         char *error = NULL;
+        bool multi_buffer;
         int fd = -1;
         int err;
 
         pthread_mutex_unlock(&s->mutex);
-        err = oxdp_program_load(progs, all[i], omit, &fd, &capability, &error);
+        err = oxdp_program_load(progs, all[i], omit, &fd, &capability, &multi_buffer, &error);
         free(error);
         pthread_mutex_lock(&s->mutex);
         all[i]->new_fd = err ? -1 : fd;

@@ -22,6 +22,7 @@
 #include "core/kernel/shortcut.h"
 #include "core/kernel/ticks.h"
 #include "core/kernel/veth.h"
+#include "core/multi_buffer.h"
 #include "core/privilege.h"
 #include "core/programs/attachment.h"
 #include "core/programs/before.h"
@@ -35,9 +36,6 @@
 
 /* After core/tables/memory.h, which has the types of the maps. */
 #include "bpf/tcx.skel.h"
-
-#define UPCALL_MTU ((uint32_t) (OXDP_MAX_TCX_MTU + sizeof(struct bpf_upcall_header)))
-#define UPCALL_MAX_LEN (OXDP_MAX_TCX_MTU + 18)  /* Ethernet header and one tag. */
 
 /* linux/bpf.h of Linux 6.6 and newer. */
 #define ATTACH_TCX_INGRESS 46
@@ -68,6 +66,19 @@ static const char *const unfinished[] = {
 };
 
 static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx);
+
+/* Of the upcall pair: frames have the record in them, too. */
+static uint32_t upcall_mtu(void)
+{
+    return oxdp_has_multi_buffer() ? OXDP_VETH_MTU : OXDP_FRAME_TCX_MTU + sizeof(struct bpf_upcall_header);
+}
+
+/* The longest packet, with Ethernet header and one tag. */
+static uint32_t upcall_max_len(void)
+{
+    return upcall_mtu() - sizeof(struct bpf_upcall_header) + 18;
+}
+
 static void name_pair(const char *name, char near[IF_NAMESIZE], char far[IF_NAMESIZE])
 {
     snprintf(near, IF_NAMESIZE, "%.12s-up", name);
@@ -468,7 +479,7 @@ static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, 
     if (is_our_pair(tcx->near, tcx->far)) {
         oxdp_veth_delete(tcx->near);
     }
-    err = oxdp_veth_create(tcx->near, tcx->far, n_queues, UPCALL_MTU);
+    err = oxdp_veth_create(tcx->near, tcx->far, n_queues, upcall_mtu());
     if (err == -EEXIST) {
         return oxdp_fail(err, ret_error, "there is a device %s or %s already, a name that this datapath needs for "
                          "itself: rename it", tcx->near, tcx->far);
@@ -520,8 +531,12 @@ static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error
     err = err ? err : oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal);
     if (!err) {
         tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
-        tcx->skel->rodata->upcall_max_len = UPCALL_MAX_LEN;
+        tcx->skel->rodata->upcall_max_len = upcall_max_len();
         bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);
+        if (oxdp_has_multi_buffer()) {
+            bpf_program__set_flags(tcx->skel->progs.oxdp_pass, BPF_F_XDP_HAS_FRAGS);
+            bpf_program__set_flags(tcx->skel->progs.oxdp_upcall, BPF_F_XDP_HAS_FRAGS);
+        }
         err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
     }
     err = err ? err : tcx_bpf__load(tcx->skel);

@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/kernel/device.h"     /* OXDP_MAX_TCX_MTU. */
-
 struct dp_capability;
 struct oxdp_clsact_filter;
 struct oxdp_progs;

@@ -29,6 +29,8 @@ static void adapt_fill(struct oxdp_sock *sock, uint32_t waiting);
 static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n, uint32_t may_wait);
 static void kick(struct oxdp_sock *sock);
 static void complete(struct oxdp_sock *sock);
+static uint32_t whole_packets(struct oxdp_sock *sock, uint32_t waiting, uint32_t n);
+static uint32_t count_buffers(const struct oxdp_desc descs[], uint32_t n);
 static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 
@@ -45,20 +47,21 @@ static inline uint32_t max(uint32_t a, uint32_t b)
 uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t max_n)
 {
     uint32_t waiting = oxdp_ring_waiting(&sock->rx);
-    uint32_t n = min(waiting, max_n);
-    uint64_t bytes = 0;
+    uint32_t n = sock->multi_buffer ? whole_packets(sock, waiting, max_n) : min(waiting, max_n);
+    uint64_t bytes = 0, packets = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         const struct xdp_desc *desc = oxdp_ring_desc(&sock->rx, sock->rx.own + i);
 
-        descs[i] = (struct oxdp_desc) { .addr = desc->addr, .len = desc->len };
+        descs[i] = (struct oxdp_desc) { .addr = desc->addr, .len = desc->len, .more = desc->options & XDP_PKT_CONTD };
         oxdp_umem_set_owner(sock->umem, desc->addr, OXDP_OWNER_CALLER);
+        packets += !descs[i].more;
         bytes += desc->len;
     }
     if (n) {
         oxdp_ring_consume(&sock->rx, n);
         sock->fill_held -= n;
-        oxdp_counter_add(&sock->rx_packets, n);
+        oxdp_counter_add(&sock->rx_packets, packets);
         oxdp_counter_add(&sock->rx_bytes, bytes);
         adapt_fill(sock, waiting);
     }
@@ -67,6 +70,28 @@ uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t
     }
     if (sock->zerocopy && oxdp_ring_needs_wakeup(&sock->fill)) {
         recvfrom(sock->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+    }
+    return n;
+}
+
+/* How many of 'waiting' descriptions are whole packets, 'max_n' at most.  The kernel shows packets whole.  One that is
+ * longer than that, which no MTU allows, is dropped. */
+static uint32_t whole_packets(struct oxdp_sock *sock, uint32_t waiting, uint32_t max_n)
+{
+    uint32_t n = min(waiting, max_n);
+
+    while (n && oxdp_ring_desc(&sock->rx, sock->rx.own + n - 1)->options & XDP_PKT_CONTD) {
+        n--;
+    }
+    for (bool more = !n && waiting; more; ) {
+        const struct xdp_desc *desc = oxdp_ring_desc(&sock->rx, sock->rx.own);
+
+        uint64_t addr = desc->addr;
+
+        more = desc->options & XDP_PKT_CONTD && --waiting;
+        oxdp_umem_put(sock->umem, &addr, 1);
+        oxdp_ring_consume(&sock->rx, 1);
+        sock->fill_held--;
     }
     return n;
 }
@@ -185,7 +210,8 @@ static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[],
             kick(sock);
         }
         done += n_now;
-        over = done == n || (!n_now && !oxdp_ring_room(&sock->tx));
+        over = done == n
+            || (!n_now && oxdp_ring_room(&sock->tx) < count_buffers(descs + done, n - done));
     }
     if (done < n) {
         drop(sock, descs + done, n - done);
@@ -209,36 +235,68 @@ void oxdp_sock_complete(struct oxdp_sock *sock)
     }
 }
 
-/* The kernel skips a packet that is empty or leaves its frame, and never says that it did: the frame would
+/* The kernel skips a piece that is empty or leaves its frame, and never says that it did: the frame would
  * be lost. */
 static bool is_sendable(const struct oxdp_desc *desc)
 {
     return desc->len && desc->addr % OXDP_FRAME_SIZE + desc->len <= OXDP_FRAME_SIZE;
 }
 
-/* Puts packets into the transmit ring as far as they fit; returns how many of 'descs' are dealt with. */
+/* Pieces of the packet that 'descs' begin with. */
+static uint32_t count_buffers(const struct oxdp_desc descs[], uint32_t n)
+{
+    uint32_t buffers = 1;
+
+    while (descs[buffers - 1].more && buffers < n) {
+        buffers++;
+    }
+    return buffers;
+}
+
+static bool are_sendable(const struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
+{
+    bool sendable = n == 1 || (sock->multi_buffer && n <= OXDP_MAX_BUFFERS);
+
+    for (uint32_t i = 0; i < n; i++) {
+        sendable &= is_sendable(&descs[i]);
+    }
+    return sendable;
+}
+
+/* Puts packets into the transmit ring as far as they fit whole; returns how many of 'descs' are dealt with. */
 static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
 {
     uint32_t room = oxdp_ring_room(&sock->tx);
-    uint32_t queued = 0;
+    uint32_t queued = 0, packets = 0;
     uint64_t bytes = 0;
-    uint32_t i;
+    uint32_t i = 0;
 
-    for (i = 0; i < n && queued < room; i++) {
-        if (__builtin_expect(!is_sendable(&descs[i]), false)) {
+    while (i < n) {
+        uint32_t end = i + count_buffers(&descs[i], n - i);
+
+        if (__builtin_expect(!are_sendable(sock, &descs[i], end - i), false)) {
             oxdp_counter_add(&sock->tx_invalid, 1);
-            oxdp_umem_put(sock->umem, &descs[i].addr, 1);
+            for (; i < end; i++) {
+                oxdp_umem_put(sock->umem, &descs[i].addr, 1);
+            }
             continue;
         }
-        *oxdp_ring_desc(&sock->tx, sock->tx.own + queued++) = (struct xdp_desc) {
-            .addr = descs[i].addr,
-            .len = descs[i].len,
-        };
-        oxdp_umem_set_owner(sock->umem, descs[i].addr, sock->id);
-        bytes += descs[i].len;
+        if (end - i > room - queued) {
+            break;
+        }
+        for (; i < end; i++) {
+            *oxdp_ring_desc(&sock->tx, sock->tx.own + queued++) = (struct xdp_desc) {
+                .addr = descs[i].addr,
+                .len = descs[i].len,
+                .options = descs[i].more ? XDP_PKT_CONTD : 0,
+            };
+            oxdp_umem_set_owner(sock->umem, descs[i].addr, sock->id);
+            bytes += descs[i].len;
+        }
+        packets++;
     }
     oxdp_ring_produce(&sock->tx, queued);
-    oxdp_counter_add(&sock->tx_packets, queued);
+    oxdp_counter_add(&sock->tx_packets, packets);
     oxdp_counter_add(&sock->tx_bytes, bytes);
     return i;
 }
@@ -288,7 +346,9 @@ static void complete(struct oxdp_sock *sock)
 
 static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
 {
-    oxdp_counter_add(&sock->tx_dropped, n);
+    for (uint32_t i = 0; i < n; i++) {
+        oxdp_counter_add(&sock->tx_dropped, !descs[i].more);
+    }
     for (uint32_t done = 0; done < n; ) {
         uint64_t addrs[BATCH];
         uint32_t n_now = min(n - done, BATCH);
@@ -299,6 +359,11 @@ static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_
         oxdp_umem_put(sock->umem, addrs, n_now);
         done += n_now;
     }
+}
+
+bool oxdp_sock_multi_buffer(const struct oxdp_sock *sock)
+{
+    return sock->multi_buffer;
 }
 
 /* net/xdp/xsk.c, xsk_notifier: ENETDOWN. */

@@ -15,21 +15,29 @@
 struct oxdp_sock;
 struct oxdp_umem;
 
-/* One packet in the UMEM: 'addr' is a byte offset from the UMEM's base, 'len' in bytes. */
+/* A packet in the UMEM, or a piece of one: 'addr' is a byte offset from the UMEM's base, 'len' in bytes.  A packet that is
+ * longer than a frame lies in several, one description behind the other. */
 struct oxdp_desc {
     uint64_t addr;
     uint32_t len;
+    bool more;                      /* The packet goes on in the next description. */
 };
+
+/* Descriptions of one packet, at most, that the kernel sends (net/xdp/xsk.c, MAX_SKB_FRAGS). */
+#define OXDP_MAX_BUFFERS 17u
 
 struct oxdp_sock_stats {
     uint64_t rx_packets, rx_bytes;
     uint64_t tx_packets, tx_bytes;
     uint64_t tx_dropped;            /* The device's ring stayed full, or no frame was free. */
-    uint64_t tx_invalid;            /* Packets refused: empty, or beyond the end of their frame. */
+    uint64_t tx_invalid;            /* Packets refused: empty, beyond the end of their frame, in too many buffers. */
     uint64_t rx_ring_full;          /* Kernel: the engine was too slow. */
     uint64_t rx_fill_empty;         /* Kernel: no free frame waited: too few frames. */
     uint64_t rx_dropped;            /* Kernel: other reasons. */
 };
+
+/* Whether 'sock' receives and sends packets in several frames: core/multi_buffer.h; in zero-copy mode also the driver must have it. */
+bool oxdp_sock_multi_buffer(const struct oxdp_sock *sock);
 
 /* Opens a socket on queue 'queue' of device 'ifindex' in the caller's network namespace, sharing
  * 'umem'.  'zerocopy' demands zero-copy (XDP_ZEROCOPY), else copy mode (XDP_COPY) is demanded.
@@ -57,8 +65,8 @@ bool oxdp_sock_alive(const struct oxdp_sock *sock);
 /* File descriptor: for epoll (readable: frames wait) and for the XSKMAP. */
 int oxdp_sock_fd(const struct oxdp_sock *sock);
 
-/* Receives up to 'max' frames into 'descs' and refills the fill ring; returns how many.  The
- * caller owns the frames until it gives them to oxdp_umem_put() or oxdp_sock_tx().
+/* Receives whole packets into 'descs', up to 'max' frames, which is at least OXDP_MAX_BUFFERS, and refills the fill ring;
+ * returns how many frames.  The caller owns them until it gives them to oxdp_umem_put() or oxdp_sock_tx().
  * Wakes the driver when it asks for that (need-wakeup). */
 uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t max);
 
@@ -66,9 +74,9 @@ uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t
  * and the descriptor stays silent until oxdp_sock_rx() is called when frames are free again. */
 bool oxdp_sock_starved(const struct oxdp_sock *sock);
 
-/* Sends 'n' frames that the caller owns, takes over all of them, and starts transmission.  What
+/* Sends 'n' frames that the caller owns, the last of which ends a packet, takes over all of them, and starts transmission.  What
  * cannot be queued after a bounded number of tries is dropped, counted in tx_dropped and returned to
- * the UMEM.  Returns the number queued. */
+ * the UMEM.  Returns the number of packets queued. */
 uint32_t oxdp_sock_tx(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 
 /* As oxdp_sock_tx(), for a caller that soon calls that for 'sock', too, with more packets or with none: transmission

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/multi_buffer.h"
 #include "core/xsk/later.h"
 #include "core/xsk/umem_private.h"
 
@@ -44,6 +45,7 @@
 #define SEND_BUFFER (4 << 20)
 
 static int open_once(struct oxdp_sock *sock);
+static int open_in_either_way(struct oxdp_sock *sock);
 static int alloc_id(struct oxdp_sock *sock);
 static void free_id(struct oxdp_sock *sock);
 static struct oxdp_sock *share_source(const struct oxdp_sock *sock);
@@ -70,6 +72,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     sock->ifindex = ifindex;
     sock->queue = queue;
     sock->zerocopy = zerocopy;
+    sock->multi_buffer = oxdp_has_multi_buffer();
     sock->fill_min = sock->fill_target = fill < OXDP_RING_SIZE ? fill : OXDP_RING_SIZE;
     pthread_mutex_init(&sock->tx_lock, NULL);
 
@@ -80,7 +83,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
         int64_t now = oxdp_now_ms();
         int64_t deadline = now + (now - umem->freed_ms < OF_LATE_MS ? BUSY_WAIT_OWN_MS : BUSY_WAIT_MS);
 
-        while ((err = open_once(sock)) == -EBUSY && oxdp_now_ms() < deadline) {
+        while ((err = open_in_either_way(sock)) == -EBUSY && oxdp_now_ms() < deadline) {
             pthread_mutex_unlock(&umem->bind_lock);
             sleep_ms(BUSY_POLL_MS);
             pthread_mutex_lock(&umem->bind_lock);
@@ -132,6 +135,18 @@ void oxdp_sock_close_later(struct oxdp_sock *sock)
     if (sock) {
         oxdp_later(close_sock, sock, sock->umem, sock->ifindex);
     }
+}
+
+/* A driver may have zero-copy, but not with packets in several frames. */
+static int open_in_either_way(struct oxdp_sock *sock)
+{
+    int err = open_once(sock);
+
+    if (err == -EOPNOTSUPP && sock->zerocopy && sock->multi_buffer) {
+        sock->multi_buffer = false;
+        err = open_once(sock);
+    }
+    return err;
 }
 
 static int open_once(struct oxdp_sock *sock)
@@ -203,7 +218,7 @@ static struct oxdp_sock *share_source(const struct oxdp_sock *sock)
     for (uint32_t id = 0; id < sock->umem->n_socks_allocated; id++) {
         struct oxdp_sock *other = sock->umem->socks[id];
 
-        if (other && other->shareable && other->zerocopy == sock->zerocopy) {
+        if (other && other->shareable && other->zerocopy == sock->zerocopy && other->multi_buffer == sock->multi_buffer) {
             return other;
         }
     }
@@ -330,7 +345,7 @@ static int make_sender(struct oxdp_sock *sock)
     return err;
 }
 
-/* A sharing socket inherits copy or zero-copy and need-wakeup from its source, and must not name them. */
+/* A sharing socket inherits copy or zero-copy, need-wakeup and multi-buffer from its source, and must not name them. */
 static int bind_socket(struct oxdp_sock *sock, const struct oxdp_sock *source)
 {
     struct sockaddr_xdp address = {
@@ -343,7 +358,8 @@ static int bind_socket(struct oxdp_sock *sock, const struct oxdp_sock *source)
         address.sxdp_flags = XDP_SHARED_UMEM;
         address.sxdp_shared_umem_fd = source->fd;
     } else {
-        address.sxdp_flags = (sock->zerocopy ? XDP_ZEROCOPY : XDP_COPY) | XDP_USE_NEED_WAKEUP;
+        address.sxdp_flags = (sock->zerocopy ? XDP_ZEROCOPY : XDP_COPY) | XDP_USE_NEED_WAKEUP
+            | (sock->multi_buffer ? XDP_USE_SG : 0);
     }
     if (!bind(sock->fd, (struct sockaddr *) &address, sizeof address)) {
         return 0;

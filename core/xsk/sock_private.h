@@ -16,6 +16,7 @@ struct oxdp_sock {
     int tx_fd;                  /* Sends; in zero-copy mode the same as 'fd'. */
     uint16_t id;                /* Owner of frames in the UMEM. */
     bool zerocopy;
+    bool multi_buffer;                /* XDP_USE_SG. */
     struct oxdp_umem *umem;
 
     /* Receiving: one thread. */

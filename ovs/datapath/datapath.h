@@ -63,7 +63,7 @@ struct dpif_xdp_thread;
     X(METER,            "above the rate of a meter")                        \
     X(RECIRC_DEPTH,     "recirculation too deep")                           \
     X(NO_FRAME,         "no free UMEM frame to send from")                  \
-    X(TOO_LONG,         "packet longer than a UMEM frame")                  \
+    X(TOO_LONG,         "packet longer than the socket takes")              \
     X(NO_SOCKET,        "too many packets wait for a socket to send from")  \
     X(SEND_ERROR,       "the device refused the packet")                    \
     X(TUNNEL_UNUSED,    "tunnel header pushed, but no output follows")      \

@@ -106,24 +106,61 @@ dpif_xdp_packet_from_desc(struct dpif_xdp_packets *packets,
     return packet;
 }
 
-bool
-dpif_xdp_packet_to_desc(struct dpif_xdp_packets *packets,
-                        struct dp_packet *packet, struct oxdp_desc *desc,
-                        bool *too_long)
+struct dp_packet *
+dpif_xdp_packet_from_buffers(struct dpif_xdp_packets *packets,
+                            const struct oxdp_desc *descs, uint32_t n)
 {
-    desc->len = dp_packet_size(packet);
+    struct dp_packet *packet;
+    uint32_t size = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        size += descs[i].len;
+    }
+    packet = dp_packet_new_with_headroom(size, COPY_HEADROOM);
+    for (uint32_t i = 0; i < n; i++) {
+        dp_packet_put(packet, packets->base + descs[i].addr, descs[i].len);
+        oxdp_umem_put(packets->umem, &descs[i].addr, 1);
+    }
+    return packet;
+}
+
+uint32_t
+dpif_xdp_packet_to_descs(struct dpif_xdp_packets *packets,
+                         struct dp_packet *packet, bool multi_buffer,
+                         struct oxdp_desc *descs, bool *too_long)
+{
+    uint32_t left = dp_packet_size(packet);
+    const char *data = dp_packet_data(packet);
+    uint64_t addrs[OXDP_MAX_BUFFERS];
+    uint32_t n, n_free;
+
     if (is_umem_packet(packets, packet)) {
-        desc->addr = (char *) dp_packet_data(packet) - packets->base;
-        return true;
+        descs[0].addr = data - packets->base;
+        descs[0].len = left;
+        descs[0].more = false;
+        return 1;
     }
 
-    *too_long = desc->len > OXDP_FRAME_SIZE;
-    if (*too_long || !oxdp_umem_get(packets->umem, &desc->addr, 1)) {
-        return false;
+    n = left > OXDP_FRAME_SIZE ? DIV_ROUND_UP(left, OXDP_FRAME_SIZE) : 1;
+    *too_long = n > (multi_buffer ? OXDP_MAX_BUFFERS : 1);
+    if (*too_long) {
+        return 0;
     }
-    memcpy(packets->base + desc->addr, dp_packet_data(packet), desc->len);
+    n_free = oxdp_umem_get(packets->umem, addrs, n);
+    if (n_free < n) {
+        oxdp_umem_put(packets->umem, addrs, n_free);
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        descs[i].addr = addrs[i];
+        descs[i].len = MIN(left, OXDP_FRAME_SIZE);
+        descs[i].more = i + 1 < n;
+        memcpy(packets->base + addrs[i], data, descs[i].len);
+        data += descs[i].len;
+        left -= descs[i].len;
+    }
     dp_packet_delete(packet);
-    return true;
+    return n;
 }
 
 struct dp_packet *
@@ -192,21 +229,27 @@ void
 dpif_xdp_send_sock(struct dpif_xdp_dp *dp, struct oxdp_sock *sock,
                    struct dp_packet_batch *batch, bool more)
 {
-    struct oxdp_desc descs[NETDEV_MAX_BURST];
+    struct oxdp_desc descs[NETDEV_MAX_BURST + OXDP_MAX_BUFFERS];
+    bool multi_buffer = oxdp_sock_multi_buffer(sock);
     struct dp_packet *packet;
     uint32_t n = 0;
 
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         bool too_long;
+        uint32_t n_now = dpif_xdp_packet_to_descs(dp->packets, packet,
+                                                  multi_buffer,
+                                                  &descs[n], &too_long);
 
-        if (OVS_LIKELY(dpif_xdp_packet_to_desc(dp->packets, packet,
-                                               &descs[n], &too_long))) {
-            n++;
-        } else {
+        if (OVS_UNLIKELY(!n_now)) {
             dpif_xdp_count_drops(dp,
                                  too_long ? DPIF_XDP_DROP_TOO_LONG
                                  : DPIF_XDP_DROP_NO_FRAME, 1);
             dp_packet_delete(packet);
+        }
+        n += n_now;
+        if (OVS_UNLIKELY(n > NETDEV_MAX_BURST)) {
+            oxdp_sock_tx_queue(sock, descs, n);
+            n = 0;
         }
     }
     if (more) {

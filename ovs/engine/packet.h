@@ -35,11 +35,19 @@ void dpif_xdp_packet_prefetch(const struct dpif_xdp_packets *,
 struct dp_packet *dpif_xdp_packet_from_desc(struct dpif_xdp_packets *,
                                             const struct oxdp_desc *);
 
-/* Turns 'packet', which is consumed, into a frame ready for sending.  False,
- * with 'packet' still the caller's: no free frame ('*too_long' false) or
- * longer than a frame ('*too_long' true). */
-bool dpif_xdp_packet_to_desc(struct dpif_xdp_packets *, struct dp_packet *,
-                             struct oxdp_desc *, bool *too_long);
+/* A packet that was received in the 'n' frames of 'descs': a copy on the heap,
+ * in one piece.  The frames are free then. */
+struct dp_packet *dpif_xdp_packet_from_buffers(struct dpif_xdp_packets *,
+                                              const struct oxdp_desc *descs,
+                                              uint32_t n);
+
+/* Turns 'packet', which is consumed, into frames ready for sending, several
+ * only if 'multi_buffer', and stores them in 'descs', which has room for
+ * OXDP_MAX_BUFFERS.  Returns how many.  0, with 'packet' still the caller's: no
+ * free frame ('*too_long' false) or too long ('*too_long' true). */
+uint32_t dpif_xdp_packet_to_descs(struct dpif_xdp_packets *,
+                                  struct dp_packet *, bool multi_buffer,
+                                  struct oxdp_desc *descs, bool *too_long);
 
 /* A copy of 'packet', in the UMEM where possible. */
 struct dp_packet *dpif_xdp_packet_clone(struct dpif_xdp_packets *,

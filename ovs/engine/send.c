@@ -20,6 +20,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "core/multi_buffer.h"
 #include "core/xsk/stack.h"
 #include "netdev-provider.h"
 #include "openvswitch/poll-loop.h"
@@ -314,6 +315,8 @@ open_sock(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
 {
     return (atomic_count_get(&dp->senders.n) >= DPIF_XDP_MAX_SENDERS
             ? ENOBUFS
+            : port->largest_mtu > OXDP_FRAME_MTU && !oxdp_has_multi_buffer()
+            ? EMSGSIZE                  /* The packet socket takes them. */
             : -oxdp_sock_open(dpif_xdp_packets_umem(dp->packets),
                               port->device.ifindex, 0, false, 0, sock));
 }

@@ -285,18 +285,28 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
     if (rxq->sock) {
         struct oxdp_desc descs[NETDEV_MAX_BURST];
         uint32_t n = oxdp_sock_rx(rxq->sock, descs, NETDEV_MAX_BURST);
+        uint32_t n_buffers;
 
         for (uint32_t i = 0; i < MIN(n, PREFETCH_AHEAD); i++) {
             dpif_xdp_packet_prefetch(dp->packets, &descs[i]);
         }
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n; i += n_buffers) {
             const struct dp_record *record;
 
             if (i + PREFETCH_AHEAD < n) {
                 dpif_xdp_packet_prefetch(dp->packets,
                                          &descs[i + PREFETCH_AHEAD]);
             }
-            packet = dpif_xdp_packet_from_desc(dp->packets, &descs[i]);
+            n_buffers = 1;
+            if (OVS_LIKELY(!descs[i].more)) {
+                packet = dpif_xdp_packet_from_desc(dp->packets, &descs[i]);
+            } else {
+                while (descs[i + n_buffers - 1].more) {
+                    n_buffers++;
+                }
+                packet = dpif_xdp_packet_from_buffers(dp->packets, &descs[i],
+                                                     n_buffers);
+            }
             record = dp_packet_data(packet);
             dp_packet_pull(packet, record->len);
             pkt_metadata_init(&packet->md, u32_to_odp(record->in_port));
@@ -306,7 +316,8 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
                 packet->md.skb_priority = record->skb_priority;
                 packet->md.pkt_mark = record->skb_mark;
             }
-            matched[i] = dpif_xdp_fastpath_matched(dp, record);
+            matched[dp_packet_batch_size(batch)]
+                = dpif_xdp_fastpath_matched(dp, record);
             dpif_xdp_usdt_slow_path(record->in_port, record->reason, packet);
             if (port->local_stack) {
                 oxdp_checksum_complete(dp_packet_data(packet),

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "core/kernel/internal.h"
-#include "core/programs/tcx.h"
+#include "core/multi_buffer.h"
 #include "netdev-linux-private.h"
 #include "netdev-provider.h"
 #include "openvswitch/vlog.h"
@@ -203,8 +203,8 @@ get_status(const struct netdev *netdev, struct smap *status)
     int mtu;
 
     if (here && !netdev_get_mtu(netdev, &mtu)
-        && mtu > (int) OXDP_MAX_TCX_MTU) {
-        smap_add_format(status, "xdp-warning", MTU_WARNING, OXDP_MAX_TCX_MTU);
+        && mtu > (int) oxdp_max_internal_mtu()) {
+        smap_add_format(status, "xdp-warning", MTU_WARNING, oxdp_max_internal_mtu());
     }
     if (!dpif_xdp_internal_open_device(netdev, &device)) {
         struct smap its = SMAP_INITIALIZER(&its);
@@ -226,9 +226,9 @@ get_status(const struct netdev *netdev, struct smap *status)
 static int
 set_mtu(struct netdev *netdev, int mtu)
 {
-    if (mtu > (int) OXDP_MAX_TCX_MTU) {
+    if (mtu > (int) oxdp_max_internal_mtu()) {
         VLOG_ERR("%s: MTU %d is too large: set it to at most %u",
-                 netdev_get_name(netdev), mtu, OXDP_MAX_TCX_MTU);
+                 netdev_get_name(netdev), mtu, oxdp_max_internal_mtu());
         return EINVAL;
     }
     return netdev_linux_class.set_mtu(netdev, mtu);

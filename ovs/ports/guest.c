@@ -11,6 +11,7 @@
 #include "ovs/ports/ports_private.h"
 
 #include "core/kernel/netlink.h"
+#include "core/multi_buffer.h"
 #include "netdev-provider.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
@@ -96,7 +97,7 @@ set_max_frame(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
     if (!oxdp_link_get(netdev_get_name(port->dev), &link)) {
         oxdp_progs_set_max_frame(dp->progs, port->device.ifindex,
                                  OXDP_FRAME_LEN(link.vnet_hdr ? link.mtu
-                                                : OXDP_MAX_MTU));
+                                                : oxdp_max_mtu()));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "ovs/ports/ports_private.h"
 
 #include "core/kernel/device.h"
+#include "core/multi_buffer.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_internal.h"
 #include "util.h"
@@ -111,6 +112,15 @@ add_choice(struct dpif_xdp_choices *choices, enum dpif_xdp_hook hook,
     return choice;
 }
 
+uint32_t
+dpif_xdp_port_max_mtu(const struct dpif_xdp_dp *dp,
+                      const struct dpif_xdp_port *port)
+{
+    return (dp->progs
+            ? oxdp_progs_max_mtu(dp->progs, odp_to_u32(port->port_no))
+            : oxdp_max_mtu());
+}
+
 void
 dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
                       const struct dpif_xdp_port *port,
@@ -118,7 +128,7 @@ dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
                       struct dpif_xdp_choices *choices)
 {
     enum dpif_xdp_hook hook = choose_hook(dp, port, config);
-    bool fits = port->largest_mtu <= OXDP_MAX_MTU;
+    bool fits = port->largest_mtu <= dpif_xdp_port_max_mtu(dp, port);
 
     choices->n = 0;
     choices->wanted = hook;

@@ -213,15 +213,16 @@ use_obj(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 
 /* The warning about the MTU of 'port', or NULL.  The caller frees it. */
 static char *
-mtu_warning(const struct dpif_xdp_port *port,
+mtu_warning(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             const struct dpif_xdp_choices *choices)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    if (dpif_xdp_hook_has_xdp(choices->wanted)
-        && port->largest_mtu > OXDP_MAX_MTU) {
+    uint32_t limit = dpif_xdp_port_max_mtu(dp, port);
+
+    if (dpif_xdp_hook_has_xdp(choices->wanted) && port->largest_mtu > limit) {
         return xasprintf("MTU %"PRIu32" is larger than XDP takes, which is "
-                         "%u: %s serves the port",
-                         port->largest_mtu, OXDP_MAX_MTU,
+                         "%"PRIu32": %s serves the port",
+                         port->largest_mtu, limit,
                          dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port))
                          ? "tcx" : "the engine");
     }
@@ -239,7 +240,7 @@ tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
     bool has_xdp = dpif_xdp_hook_has_xdp(hook);
     const char *mode = has_xdp ? oxdp_mode_to_string(port->mode) : "none";
-    char *mtu = mtu_warning(port, choices);
+    char *mtu = mtu_warning(dp, port, choices);
     struct ds text = DS_EMPTY_INITIALIZER;
 
     if (why) {

@@ -59,6 +59,10 @@ struct dpif_xdp_choices {
     size_t n;
     struct dpif_xdp_choice list[DPIF_XDP_MAX_CHOICES];
 };
+/* hook.c: the largest MTU that the XDP program of 'port' takes. */
+uint32_t dpif_xdp_port_max_mtu(const struct dpif_xdp_dp *,
+                               const struct dpif_xdp_port *);
+
 void dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
                            const struct dpif_xdp_port *,
                            const struct dpif_xdp_netdev_config *,

@@ -16,6 +16,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "core/multi_buffer.h"
 #include "core/tables/memory.h"
 
 /* After the types of the maps. */
@@ -42,7 +43,7 @@ static int start(void **state)
     assert_non_null(p);
     p->skel = skel = calloc(1, sizeof *p->skel);
     assert_int_equal(oxdp_memory_create(&config, N_PORTS, 2, libbpf_num_possible_cpus(), NULL, &p->memory), 0);
-    p->memory.constants.omit.parts = DP_PART_TABLES;
+    p->memory.constants.omit.parts = DP_PART_TABLES | (oxdp_has_multi_buffer() ? 0 : DP_PART_FRAGS);
     assert_int_equal(xdp_bpf__create_skeleton(skel), 0);
     p->image = oxdp_constants_put(&p->memory.constants, skel->skeleton->data, skel->skeleton->data_sz);
     skel->skeleton->data = p->image;

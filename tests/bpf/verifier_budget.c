@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "core/multi_buffer.h"
 #include "core/programs/object.h"
 #include "core/tables/memory.h"
 
@@ -168,6 +169,7 @@ static struct bpf_object *open_object(const char *file, void **ret_image)
         free(error);
         return NULL;
     }
+    memory.constants.omit.parts = oxdp_has_multi_buffer() ? 0 : DP_PART_FRAGS;
     *ret_image = oxdp_constants_put(&memory.constants, image, size);
     free((void *) image);
     return *ret_image ? bpf_object__open_mem(*ret_image, size, NULL) : NULL;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/multi_buffer.h"
 #include "core/programs/object.h"
 #include "core/tables/memory.h"
 
@@ -32,6 +33,7 @@ static struct bpf_object *open_object(const char *file, struct harness *h, void 
         return NULL;
     }
     h->memory.constants.omit = harness_omit;
+    h->memory.constants.omit.parts |= oxdp_has_multi_buffer() ? 0 : DP_PART_FRAGS;
     *ret_image = oxdp_constants_put(&h->memory.constants, image, size);
     free((void *) image);
     return *ret_image ? bpf_object__open_mem(*ret_image, size, &opts) : NULL;

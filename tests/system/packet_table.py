@@ -157,6 +157,39 @@ def table():
     ]
 
 
+def jumbo():
+    """Frames that lie in several buffers.  What programs cannot do to these the engine does, with the same flows."""
+    return [made for size in (4000, 9000) for made in _jumbo(size)]
+
+
+def _jumbo(size):
+    data = bytes(range(250)) * (size // 250)
+    plain, tagged, label = ether(udp4(data)), Dot1Q(vlan=7) / udp4(data), MPLS(label=77, ttl=9, s=1)
+    in_tag = "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))"
+    return [
+        same(f"udp, {size}", plain, IP4_UDP),
+        same(f"udp in IPv6, {size}", ether(IPv6(src="fc00::1", dst="fc00::2") / UDP(sport=1000, dport=2000) / data),
+             "eth_type(0x86dd),ipv6(src=fc00::1,dst=fc00::2,proto=17,frag=no),udp(dst=2000)"),
+        same(f"longer than its IP header says, {size}", bytes(plain) + b"p" * 7, IP4_UDP),
+        edit(f"route UDP, {size}", plain, IP4, "set(ipv4(src=192.0.2.1,dst=198.51.100.7,ttl=63))",
+             ether(_ip(udp4(data), src="192.0.2.1", dst="198.51.100.7", ttl=63))),
+        edit(f"set UDP port, {size}", plain, IP4_UDP, "set(udp(dst=53/0xffff))", ether(udp4(data, dport=53))),
+        edit(f"push a tag, {size}", plain, IP4, "push_vlan(vid=10,pcp=5)", ether(Dot1Q(vlan=10, prio=5) / udp4(data))),
+        edit(f"pop a tag, {size}", ether(tagged), in_tag, "pop_vlan", plain),
+        edit(f"set a label, {size}", ether(label / udp4(data)), "eth_type(0x8847),mpls(label=77,tc=0,ttl=9,bos=1)",
+             "set(mpls(label=78,tc=5,ttl=8,bos=1))", ether(MPLS(label=78, cos=5, ttl=8, s=1) / udp4(data))),
+        edit(f"truncate, {size}", plain, IP4, "trunc(100)", bytes(plain)[:100], tcx=False),
+        edit(f"truncate a little, {size}", plain, IP4, f"trunc({size})", bytes(plain)[:size], tcx=False),
+        Row(f"recirculate, {size}", bytes(plain),
+            [(f"recirc_id(0),{IP4}", "set(ipv4(ttl=63)),recirc(7001)"),
+             ("recirc_id(7001),eth_type(0x0800),ipv4(ttl=63,frag=no)", "push_vlan(vid=9,pcp=0),{green}")],
+            {"green": bytes(ether(Dot1Q(vlan=9) / _ip(udp4(data), ttl=63)))}),
+        Row(f"two ports, {size}", bytes(plain), [(IP4, "{green},{blue}")], {"green": bytes(plain), "blue": bytes(plain)}),
+        Row(f"between outputs, {size}", bytes(plain), [(IP4, "{green},set(ipv4(ttl=5)),{blue}")],
+            {"green": bytes(plain), "blue": bytes(ether(_ip(udp4(data), ttl=5)))}, xdp=False),
+    ]
+
+
 def _ip(packet, **fields):
     """The packet with other fields in its IP header; checksums follow, except that of UDP if there was none."""
     for name, value in fields.items():

@@ -14,6 +14,7 @@ import struct
 
 import pytest
 
+import jumbo
 import lab
 import switch as switches
 import traffic
@@ -102,12 +103,12 @@ def test_routes(network):
 
 
 def test_mtu_from_the_database(network):
-    network.switch.expected += ["MTU 9000 is too large", "failed to set MTU|cannot be set|could not set"]
+    network.switch.expected += ["MTU 10000 is too large", "failed to set MTU|cannot be set|could not set"]
     network.switch.vsctl("set", "interface", "br0", "mtu_request=1400")
     lab.wait_until(lambda: link("br0")["mtu"] == 1400, "the MTU asked for")
-    network.switch.vsctl("set", "interface", "br0", "mtu_request=9000")
-    lab.wait_until(lambda: [line for line in network.switch.log() if "MTU 9000 is too large: set it to at most 3450"
-                            in line], "a refusal")
+    network.switch.vsctl("set", "interface", "br0", "mtu_request=10000")
+    lab.wait_until(lambda: [line for line in network.switch.log()
+                            if f"MTU 10000 is too large: set it to at most {jumbo.INTERNAL}" in line], "a refusal")
     assert link("br0")["mtu"] == 1400
     # Open vSwitch looks at the MTU of the other ports when that of one of them changes.
     network.switch.vsctl("clear", "interface", "br0", "mtu_request")
@@ -131,8 +132,8 @@ def test_mtu_from_the_host(network):
     for source, address in (network.red, "10.0.0.100"), (network.host, "10.0.0.1"):
         traffic.wait_for_ping(source, address, size=2972, options=("-M", "do"))
     switch.add_bridge("alone")
-    lab.run("ip", "link", "set", "alone", "mtu", "9000")
-    lab.wait_until(lambda: "3450 bytes are lost" in switch.status("alone").get("xdp-warning", ""), "a warning")
+    lab.run("ip", "link", "set", "alone", "mtu", "10000")
+    lab.wait_until(lambda: f"{jumbo.INTERNAL} bytes are lost" in switch.status("alone").get("xdp-warning", ""), "a warning")
     lab.run("ip", "link", "set", "alone", "mtu", "3000")
     lab.wait_until(lambda: "xdp-warning" not in switch.status("alone"), "no more warning")
 

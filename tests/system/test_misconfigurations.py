@@ -8,6 +8,7 @@ import contextlib
 
 import pytest
 
+import jumbo as sizes
 import lab
 import switch as switches
 import traffic
@@ -202,14 +203,14 @@ def with_address(name):
 
 
 def jumbo(name):
-    veth(name, "mtu", "9000")
+    veth(name, "mtu", str(sizes.LIMIT + 300))
 
 
 # Devices that are taken: with what options, and what status:xdp-warning says.
 DOUBTFUL = (
     (with_address, "w1", (), ("w1 has addresses (10.8.0.1)", "move them to the bridge's own interface")),
     (with_program, "w5", (), ("XDP program", "on w5 runs before the switch", "ip link set dev w5 xdp off")),
-    (jumbo, "w2", ("options:xdp-hook=xdp",), ("MTU 9000 is larger than XDP takes, which is 3498: tcx serves the port",)),
+    (jumbo, "w2", ("options:xdp-hook=xdp",), (f"larger than XDP takes, which is {sizes.LIMIT}: tcx serves the port",)),
     (veth, "w3", ("ingress_policing_rate=1000",), ("ingress_policing_rate", "OpenFlow meter")),
     (veth, "w4", ("options:xdp-obj=/usr/lib/x.o", "options:xdp-hook=tcx"), ("xdp-obj has no effect on a port with xdp-hook=tcx",)),
 )

@@ -12,6 +12,7 @@
 
 #include "core/kernel/clsact.h"
 #include "core/kernel/device.h"
+#include "core/multi_buffer.h"
 #include "core/kernel/ethtool.h"
 #include "core/kernel/netdev_genl.h"
 #include "core/kernel/netlink.h"
@@ -158,7 +159,7 @@ static void check_hook(const struct device *dev)
 
 static void check_mtu(const struct device *dev)
 {
-    uint32_t limit = dev->tcx ? OXDP_MAX_TCX_MTU : OXDP_MAX_MTU;
+    uint32_t limit = !dev->tcx ? oxdp_max_mtu() : oxdp_has_multi_buffer() ? OXDP_VETH_MTU : OXDP_FRAME_TCX_MTU;
     char todo[96] = "", bound[64] = "";
 
     if (dev->link.max_mtu) {
@@ -303,6 +304,7 @@ static void check_shortcut(const struct device *dev)
 static void check_peer(const struct device *dev)
 {
     const char *where = dev->link.peer_nsid < 0 ? "this network namespace" : "another network namespace";
+    uint32_t limit = oxdp_max_mtu();
     uint32_t n_rx, n_tx;
     char name[IF_NAMESIZE];
     struct oxdp_link peer;
@@ -320,9 +322,9 @@ static void check_peer(const struct device *dev)
                   "add ... numrxqueues N)", "its peer has %u transmit queues, more than the %u receive queues here: native "
                   "XDP is refused", n_tx, dev->facts.n_rx_queues);
     }
-    if (!oxdp_link_get_in(dev->link.peer_nsid, dev->link.peer_ifindex, &peer, NULL) && peer.mtu > OXDP_MAX_MTU) {
-        oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "peer-mtu", "set it to 3498 or less, there", "the MTU of its other "
-                  "end is %u: native XDP is refused above %u", peer.mtu, OXDP_MAX_MTU);
+    if (!oxdp_link_get_in(dev->link.peer_nsid, dev->link.peer_ifindex, &peer, NULL) && peer.mtu > limit) {
+        oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "peer-mtu", "set it to that or less, there", "the MTU of its other "
+                  "end is %u: native XDP is refused above %u", peer.mtu, limit);
     }
     close(fd);
 }
