@@ -53,18 +53,20 @@ int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error)
 {
     struct oxdp_program *program = progs->programs;
     struct dp_capability capability;
+    bool multi_buffer;
     int err, fd;
 
     if (!progs->bare) {
         return 0;
     }
-    err = oxdp_program_load(progs, program, &nothing, &fd, &capability, ret_error);
+    err = oxdp_program_load(progs, program, &nothing, &fd, &capability, &multi_buffer, ret_error);
     if (err) {
         return err;
     }
     pthread_mutex_lock(&progs->special.mutex);
     close(program->fd);                 /* Links that it runs on hold it. */
     program->fd = fd;
+    program->multi_buffer = multi_buffer;
     program->bare = false;
     oxdp_special_renew(progs);
     pthread_mutex_unlock(&progs->special.mutex);
