@@ -29,6 +29,10 @@
       "keeps",                                                              \
       "set options:xdp-hook=xdp where packets a second matter more than "   \
       "TCP")                                                                \
+    X(JUMBO, "its MTU is above 3,498, and XDP forwards frames of several "  \
+      "buffers only to devices that take them",                             \
+      "set options:xdp-hook=xdp where no flow outputs to a tap or to a "    \
+      "smaller MTU, or an MTU of at most 3,498")                            \
     X(WHOLE, "its packets are frames of a wire, for which XDP is fastest",  \
       "set options:xdp-hook=tcx or both where flows need what only tcx does")
 
@@ -52,6 +56,7 @@ choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             : config->mode != OXDP_MODE_BEST_EFFORT ? HOOK_MODE
             : config->has_obj ? HOOK_OBJ
             : oxdp_device_sends_unfinished(&port->device) ? HOOK_UNFINISHED
+            : port->largest_mtu > OXDP_FRAME_MTU ? HOOK_JUMBO
             : HOOK_WHOLE);
 }
 
@@ -67,6 +72,7 @@ choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
         return dp->ports.hook;
     case HOOK_INTERNAL:
     case HOOK_UNFINISHED:
+    case HOOK_JUMBO:
         return DPIF_XDP_HOOK_TCX;
     case HOOK_MODE:
     case HOOK_OBJ:
