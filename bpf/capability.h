@@ -20,7 +20,6 @@ const volatile struct dp_capability dp_capability SEC(".rodata.capability") = {
     .table_version = DP_TABLE_VERSION,
     .record_version = DP_RECORD_VERSION,
     .key_groups = DP_KEY_GROUPS_HERE,
-    .table_layout = BPF_TABLE_LAYOUT,
     .ops = DP_OPS_HERE,
 };
 

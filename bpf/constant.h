@@ -24,11 +24,6 @@
     X(ports, struct bpf_port)       \
     X(counters, struct bpf_counters)
 
-/* Differs if any element's size differs. */
-#define BPF_TABLE_LAYOUT                                                                        \
-    ((__u32) (DP_TABLE_LAYOUT * 1021 + sizeof(struct bpf_run_room) * 2 + sizeof(struct bpf_port)  \
-              + sizeof(struct bpf_counters) * 4))
-
 enum bpf_table {
 #define X(NAME, TYPE) BPF_TABLE_##NAME,
     BPF_TABLES(X)

@@ -32,7 +32,7 @@ struct dp_capability {
     __u32 table_version;        /* DP_TABLE_VERSION and DP_RECORD_VERSION that it was compiled with. */
     __u32 record_version;
     __u32 key_groups;           /* Bits of enum dp_key_group. */
-    __u32 table_layout;         /* BPF_TABLE_LAYOUT of bpf/constant.h. */
+    __u32 pad;
     __u64 ops;                  /* Bits of enum dp_op_code. */
 };
 

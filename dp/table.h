@@ -259,13 +259,6 @@ _Static_assert(sizeof(struct dp_head) == 536, "head layout");
     X(blobs, struct dp_blob)    \
     X(meters, struct dp_meter)
 
-/* Differs if any element's size differs: a program finds elements by the sizes that it was compiled with. */
-#define DP_TABLE_LAYOUT                                                                                         \
-    ((__u32) (((sizeof(struct dp_head) * 1021 + sizeof(struct dp_mask)) * 1021 + sizeof(struct dp_flow)) * 1021  \
-              + sizeof(struct dp_stats) + sizeof(struct dp_bucket) + sizeof(struct dp_cache)                    \
-              + sizeof(struct dp_prediction) + sizeof(struct dp_op) + sizeof(struct dp_blob) + sizeof(struct dp_meter)    \
-              + DP_MAX_MASKS))
-
 /* The arrays as userspace has them. */
 struct dp_tables {
 #define X(NAME, TYPE) TYPE *NAME; __u32 n_##NAME;

@@ -16,6 +16,11 @@ int oxdp_ethtool_driver(int fd, const char *ifname, char driver[32]);
 /* Queues in use.  0, or negative errno: -EOPNOTSUPP if the driver does not say. */
 int oxdp_ethtool_queues(int fd, const char *ifname, uint32_t *ret_rx, uint32_t *ret_tx);
 
+/* Work that a sender leaves to its device: without these the kernel sends whole frames. */
+#define OXDP_OFFLOADS_TO_FINISH                                                               \
+    "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", \
+        "tx-checksum-sctp", "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"
+
 /* A set of features of one device, by the device's own numbering (at most 128 of them; Linux 6.18 has 64). */
 struct oxdp_features {
     uint32_t bits[4];

@@ -25,10 +25,7 @@ struct oxdp_offload_undo {
 
 /* Offloads of the sender: the packet reaches XDP before a device does what was left to it.
  * Segmentation goes off with the checksums (net/core/dev.c, netdev_fix_features and harmonize_features). */
-static const char *const unfinished[] = {
-    "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
-    "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
-};
+static const char *const unfinished[] = { OXDP_OFFLOADS_TO_FINISH, NULL };
 
 /* Offloads of the receiver: the device changes or joins frames before XDP sees them. */
 static const char *const changing[] = {

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bpf/constant.h"
 #include "core/error.h"
 #include "dp/record.h"
+#include "dp/table.h"
 
 static int wrong_version(const char *what, uint32_t theirs, uint32_t ours, char **ret_error);
 
@@ -28,9 +28,6 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
     }
     if (capability.record_version != DP_RECORD_VERSION) {
         return wrong_version("records", capability.record_version, DP_RECORD_VERSION, ret_error);
-    }
-    if (capability.table_layout != BPF_TABLE_LAYOUT) {
-        return oxdp_fail(-EPROTO, ret_error, "its tables have another layout than those of this version: build it again");
     }
     *ret = capability;
     return 0;

@@ -56,13 +56,12 @@ struct oxdp_tcx {
 
 /* Offloads that are turned off, so that the kernel segments and checksums in software. */
 static const char *const unfinished[] = {
-    "tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp",
-    "tx-scatter-gather", "tx-scatter-gather-fraglist", "tx-generic-segmentation", "tx-tcp-segmentation",
-    "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation", "tx-fcoe-segmentation",
-    "tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation",
-    "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gso-partial", "tx-tunnel-remcsum-segmentation",
-    "tx-sctp-segmentation", "tx-esp-segmentation", "tx-udp-segmentation", "tx-gso-list", "tx-gso-robust",
-    "tx-vlan-hw-insert", "tx-vlan-stag-hw-insert", NULL,
+    OXDP_OFFLOADS_TO_FINISH, "tx-scatter-gather", "tx-scatter-gather-fraglist", "tx-generic-segmentation",
+    "tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation",
+    "tx-fcoe-segmentation", "tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation",
+    "tx-ipxip6-segmentation", "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gso-partial",
+    "tx-tunnel-remcsum-segmentation", "tx-sctp-segmentation", "tx-esp-segmentation", "tx-udp-segmentation",
+    "tx-gso-list", "tx-gso-robust", NULL,
 };
 
 static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx);

@@ -49,8 +49,18 @@ dpif_xdp_usdt_upcalls(void)
     return DPIF_XDP_LISTENS(dpif_recv_recv_upcall);
 }
 
+#ifdef OXDP_USDT
 void dpif_xdp_usdt_upcall(const char *dp_name, enum dpif_upcall_type,
                           const struct dp_packet *, const struct flow *);
+#else
+static inline void
+dpif_xdp_usdt_upcall(const char *dp_name OVS_UNUSED,
+                     enum dpif_upcall_type type OVS_UNUSED,
+                     const struct dp_packet *packet OVS_UNUSED,
+                     const struct flow *flow OVS_UNUSED)
+{
+}
+#endif
 
 /* dpif_netlink_operate__:op_flow_put and the others: ofproto asks for 'op'. */
 static inline void

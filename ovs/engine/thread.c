@@ -17,18 +17,18 @@
 #include <unistd.h>
 
 #include "core/checksum.h"
+#include "core/xsk/sock.h"
+#include "core/xsk/umem.h"
 #include "coverage.h"
-#include "ovs/base/usdt.h"
 #include "dp/record.h"
 #include "netdev-linux-private.h"
+#include "netdev.h"
 #include "ovs-numa.h"
+#include "ovs/base/usdt.h"
+#include "ovs/fastpath/fastpath.h"
 #include "socket-util.h"
 #include "timeval.h"
 #include "util.h"
-#include "core/xsk/sock.h"
-#include "core/xsk/umem.h"
-#include "ovs/fastpath/fastpath.h"
-#include "netdev.h"
 
 #define MAX_EVENTS 64
 #define MAX_SPIN_US 100             /* Longest polling without a packet. */

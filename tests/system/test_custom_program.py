@@ -35,7 +35,6 @@ SOURCES = {
             'SEC("xdp")\nint oxdp_xdp(struct xdp_md *ctx) { return XDP_PASS; }\n',
     "filter": re.search(r"\n\n(    #define OXDP_OWN_ENTRY\n.*?\n    }\n)", (switches.TOP / "docs/how-to/custom-programs.md").read_text(
         encoding="utf-8"), re.DOTALL)[1],
-    "layout": '#include "dp/table.h"\n#undef DP_MAX_MASKS\n#define DP_MAX_MASKS 64\n#include "bpf/xdp.bpf.c"\n',
     # Two members of the same size change places.
     "member": re.sub(r"(struct dp_stats \{\n)([^\n]* packets;\n)([^\n]* bytes;[^\n]*\n)", r"\1\3\2", (
         switches.TOP / "dp/table.h").read_text(encoding="utf-8")) + '#include "bpf/xdp.bpf.c"\n',
@@ -173,7 +172,6 @@ REFUSALS = {
     "mute": r"it does not say what it can do",
     "tables": r"it was built for tables of version 999, this is version \d+: build it again",
     "records": r"it was built for records of version 998, this is version \d+: build it again",
-    "layout": r"its tables have another layout than those of this version: build it again",
     "member": r"its tables have another layout than those of this version, first at stats\.packets: build it again",
     "maps": r"its map 'outputs' .* is not like that of this version .*: build it again",
     "unsafe": r"the kernel's verifier refuses it \(Permission denied\): .*invalid access to packet",
