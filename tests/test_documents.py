@@ -169,10 +169,3 @@ def test_tables_are_looked_at(text, wrong):
 ])
 def test_links_are_looked_at(text, wrong):
     assert len(list(broken_links(TOP / "x.md", text))) == wrong
-
-
-def test_each_command_of_the_packages_has_a_man_page():
-    installed = [line.split()[0] for file in TOP.glob("debian/*.install") for line in file.read_text(encoding="utf-8").splitlines()]
-    commands = {pathlib.Path(path).name for path in installed if re.match(r"usr/s?bin/", path)}
-    pages = {pathlib.Path(path).stem for path in installed if path.startswith("usr/share/man/")}
-    assert commands and commands <= pages, f"no man page is installed: {sorted(commands - pages)}"

@@ -31,20 +31,19 @@ def test_everybody_looks_for_the_same_clangs():
     assert {"clang-20", "clang-21", "clang-22"} <= set(script)
 
 
-def test_every_program_has_a_manual_page_and_a_package():
-    installed = "".join(text(path.relative_to(TOP)) for path in (TOP / "debian").glob("*.install"))
-    pages = {path.stem for path in (TOP / "tools").rglob("*.8")}
-    assert {"ovs-xdp-check", "ovs-xdp-report"} <= pages
-    for program in pages:
-        assert f"usr/sbin/{program}\n" in installed and f"usr/share/man/man8/{program}.8\n" in installed
-    assert "usr/share/man/man8/ovs-vswitchd-xdp.8\n" in installed and "usr/bin/ovs-xdp-obj\n" in installed
+def test_every_command_of_the_packages_has_a_manual_page():
+    installed = [line.split()[0] for file in TOP.glob("debian/*.install") for line in file.read_text(encoding="utf-8").splitlines()]
+    commands = {pathlib.Path(path).name for path in installed if re.match(r"usr/s?bin/", path)}
+    pages = {pathlib.Path(path).stem for path in installed if path.startswith("usr/share/man/")}
+    assert {"ovs-vswitchd-xdp", "ovs-xdp-obj", "ovs-xdp-check", "ovs-xdp-report"} <= commands
+    assert commands == pages == {path.stem for folder in ("tools", "docs") for path in (TOP / folder).rglob("*.[18]")}
 
 
 def test_the_version_is_the_same_everywhere():
     version = re.search(r"version: '([\d.]+)',\n\s*license", text("meson.build"))[1]
     assert text("NEWS").startswith(f"OVS-XDP {version}\n")
     assert text("debian/changelog").startswith(f"ovs-xdp ({version}-")
-    for page in [*(TOP / "tools").rglob("*.8"), *(TOP / "docs").glob("*.8")]:
+    for page in [*(TOP / "tools").rglob("*.[18]"), *(TOP / "docs").glob("*.[18]")]:
         assert f'"OVS-XDP {version}"' in page.read_text(encoding="utf-8").splitlines()[1]
 
 
