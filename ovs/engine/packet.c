@@ -167,7 +167,7 @@ struct dp_packet *
 dpif_xdp_packet_clone(struct dpif_xdp_packets *packets,
                       const struct dp_packet *packet)
 {
-    struct oxdp_desc desc;
+    struct oxdp_desc desc = { .more = false };
 
     if (!packets || !is_umem_packet(packets, packet)
         || !oxdp_umem_get(packets->umem, &desc.addr, 1)) {

@@ -170,7 +170,7 @@ static void receive(struct world *w, int tags, uint8_t protocol)
     size_t ip = 14 + 4 * tags;
 
     while (sandbox_now() < deadline) {
-        struct oxdp_desc desc;
+        struct oxdp_desc desc = { .more = false };
 
         sandbox_wait(oxdp_sock_fd(w->sock), 100);
         if (!oxdp_sock_rx(w->sock, &desc, 1)) {

@@ -47,7 +47,7 @@ static void test_queues(void **state)
 
     while ((!got[0] || !got[1] || !lost) && sandbox_now() < deadline) {
         uint8_t frame[64];
-        struct oxdp_desc desc;
+        struct oxdp_desc desc = { .more = false };
 
         /* IPv4 with another source address each time. */
         sandbox_make_frame(frame, sizeof frame, ++sent);
@@ -119,7 +119,7 @@ static void test_many(void **state)
         struct port port = { .sock = socks[i] };
         char peer[IF_NAMESIZE];
         uint8_t frame[64];
-        struct oxdp_desc desc;
+        struct oxdp_desc desc = { .more = false };
         struct dp_record record;
 
         snprintf(peer, sizeof peer, "n%d", i);

@@ -174,7 +174,7 @@ def test_hook_follows_the_driver(network):
 
 def segments_lost(network, name):
     """How many packets of a card XDP had to drop."""
-    return int(re.search(rf": {network.cards[name].tap}\n(?:    .*\n)*?    dropped: XDP got segments.*: (\d+)",
+    return int(re.search(rf": {network.cards[name].tap}\n(?:    .*\n)*?    dropped: XDP got a packet that is still to be segmented.*: (\d+)",
                          network.switch.appctl("xdp/stats"))[1])
 
 
