@@ -38,11 +38,6 @@ def gone(objects):
     return not [item for item in objects if xdp.exists(*item)]
 
 
-def is_adopted(kind, number):
-    """Whether the next instance takes over the map itself (core/programs/state.h)."""
-    return kind == "map" and '"name":"dp_meters"' in lab.run("bpftool", "-j", kind, "show", "id", str(number), check=False)
-
-
 def folder():
     return f"{os.stat('/proc/thread-self/ns/net').st_ino}/ovs-xdp"
 
@@ -80,7 +75,7 @@ def test_flows_survive_a_kill(network):
     """Known flows keep flowing; the next start takes over and leaves nothing of the old behind."""
     prepare(network)
     for _ in range(2):
-        held = {item for item in xdp.objects(network.switch.process.pid) if item[0] != "link" and not is_adopted(*item)}
+        held = {item for item in xdp.objects(network.switch.process.pid) if item[0] != "link" and not xdp.is_adopted(*item)}
         network.switch.crash()
         assert pinned()
         assert frames_through(network) == 100

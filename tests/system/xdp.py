@@ -69,6 +69,11 @@ def waits(kind, number):
                                                                    check=False)
 
 
+def is_adopted(kind, number):
+    """Whether the next instance takes over the map itself (core/programs/state.h)."""
+    return kind == "map" and '"name":"dp_meters"' in lab.run("bpftool", "-j", kind, "show", "id", str(number), check=False)
+
+
 def pin_foreign_program(path, kind=BPF_PROG_TYPE_XDP):
     """Loads a foreign program, "return 2" (XDP_PASS), and pins it at 'path'."""
     code = struct.pack("<BBhi", 0xb7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
