@@ -174,8 +174,8 @@ def test_hook_follows_the_driver(network):
 
 def segments_lost(network, name):
     """How many packets of a card XDP had to drop."""
-    return int(re.search(rf": {network.cards[name].tap}\n(?:    .*\n)*?    dropped: XDP got a packet that is still to be segmented.*: (\d+)",
-                         network.switch.appctl("xdp/stats"))[1])
+    lost = "dropped: XDP got a packet that is still to be segmented"
+    return int(re.search(rf": {network.cards[name].tap}\n(?:    .*\n)*?    {lost}.*: (\d+)", network.switch.appctl("xdp/stats"))[1])
 
 
 def test_hook_follows_what_the_guest_sends(network):
