@@ -494,7 +494,7 @@ def test_program_not_exchanged(network):
     REFUSE.write_text("update create")
     switch.vsctl("--no-wait", "remove", "open", ".", "other_config", "flow-restore-wait")
     lab.wait_until(lambda: "refuses generic XDP" in (switch.status("to-green") or {}).get("xdp-error", ""), "the trouble")
-    assert any("to-green: the device does not exchange" in line for line in switch.log())
+    assert any("to-green: the device does not replace" in line for line in switch.log())
     REFUSE.write_text("")
     traffic.wait_for_ping(network.red, "10.0.0.2")
     lab.wait_until(lambda: "xdp-error" not in switch.status("to-green"), "the port to be well")
