@@ -34,7 +34,8 @@ class Shell:
     """One shell in which a reader types.  Open vSwitch's tools talk to the test's switch, and the build folder is the test's."""
 
     def __init__(self, switch, folder):
-        self.said = open(folder / "said", "w+", encoding="utf-8")
+        # Appended to: the shell and the reader share one offset.
+        self.said = open(folder / "said", "a+", encoding="utf-8")
         (folder / "build").symlink_to(switches.BUILD)
         tools = {str(switches.tool(name).parent) for name in ("ovs-vsctl", "ovsdb-tool")}
         path = ":".join([*tools, os.environ["PATH"]])
