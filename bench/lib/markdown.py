@@ -56,7 +56,7 @@ def _head(results, source, twice):
     yield from ("", *targets.markdown_table(runs.table(results)), "")
     yield (f"A cell is the median of the rounds, [quartiles], and x, the ratio of the medians to that of {title}. \"Times as "
            "good\" is always the ratio of the medians; in brackets are the quartiles of the ratios within rounds, which "
-           "say how far rounds agree. Two digits are all that these machines give:")
+           "say how far rounds agree. Two digits are all that these machines give" + (":" if twice else "."))
     if twice:
         case, row, most = max(twice, key=lambda item: item[2])
         yield (f"one configuration was measured twice in each round, and its medians differ by "
