@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OVN drives the datapath: examples/ovn/three-hosts, as a user runs it."""
+import pathlib
+import re
+import sys
+
+import pytest
+
+import lab
+import switch as switches
+
+EXAMPLE = switches.TOP / "examples/ovn/three-hosts"
+PATHS = 6
+
+
+class Example:
+    """The example with a state folder of its own."""
+
+    def __init__(self, state):
+        self.state = pathlib.Path(state)
+
+    def __call__(self, *words, **how):
+        return lab.run(sys.executable, EXAMPLE, "--state", self.state, "--daemon", switches.DAEMON, *words, **how)
+
+    def log(self, host):
+        return (self.state / host / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+@pytest.fixture(name="hosts")
+def fixture_hosts(world):
+    example = Example("/run/three-hosts")
+    world.callback(example, "down", check=False)
+    example("up", limit=300)
+    return example
+
+
+def test_three_hosts(hosts):
+    """Switches, a router, stateful ACLs, a load balancer and SNAT work over three hosts, and leave no warning."""
+    said = hosts("try", limit=300)
+    rates = re.findall(r"([\d.]+) Gb/s", said)
+    assert len(rates) == PATHS and all(float(rate) > 0.01 for rate in rates), said
+
+    assert "0 received" not in hosts("exec", "a", "ping", "-c", "1", "10.2.0.15")
+    # Nobody listens: a packet that the ACLs let in would be refused.
+    with pytest.raises(lab.Failed, match="timed out"):
+        hosts("exec", "a", "nc", "-vz", "-w", "1", "10.1.0.13", "9999")
+
+    shown = hosts("show")
+    assert shown.count("flows in programs") == 3 and "genev_sys_6081" in shown
+    for host in "host1", "host2", "host3":
+        problems = [line for line in hosts.log(host) if switches.PROBLEM.search(line) and not switches.HARMLESS.search(line)]
+        assert not problems
+
+
+def test_misuse(hosts):
+    """What does not fit is refused with a sentence, and harms nothing."""
+    for words, sentence in ((("up",), "the hosts run already"), (("exec", "nobody", "true"), "there is no 'nobody'"),
+                            (("exec", "a"), "say where and what")):
+        with pytest.raises(lab.Failed, match=sentence):
+            hosts(*words)
+    hosts("down")
+    assert not hosts.state.exists()
+    with pytest.raises(lab.Failed, match="the hosts do not run"):
+        hosts("show")
+    hosts("down")
