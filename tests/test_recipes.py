@@ -8,6 +8,7 @@ import re
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
+COMPILER = [f"ovs/fastpath/compile{part}.c" for part in ("", "_program", "_set", "_tunnel")]
 
 
 def text(*names):
@@ -88,7 +89,7 @@ def hooks(named=True):
      ["ovs/netdev/netdev_xdp_options.c"], r"\"xdp-hook\", value, [^;]*\b{}\b"),
     ("a hook is not in configuration.md", [name.lower() for name in hooks(False)], ["docs/reference/configuration.md"], r"`{}`"),
     ("a hook is not in the man page", [name.lower() for name in hooks(False)], ["docs/ovs-vswitchd-xdp.8"], r"(?m)^\.B {}$"),
-    ("no action is compiled to it", operations(), ["ovs/fastpath/compile.c"], r"\bDP_OP_{}\b"),
+    ("no action is compiled to it", operations(), COMPILER, r"\bDP_OP_{}\b"),
     ("coverage/show lacks a drop of programs", program_drops(), ["ovs/provider/drop_coverage.c"], r"\bDP_COUNTER_{}\b"),
     ("coverage/show lacks a drop of the engine", [name for name, _ in rows("ovs/datapath/datapath.h", "DPIF_XDP_DROPS")],
      ["ovs/provider/drop_coverage.c"], r"\bDPIF_XDP_DROP_{}\b"),

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tunnel headers of Open vSwitch -> operations of dp/table.h. */
+#include <config.h>
+
+#include "ovs/fastpath/compile_private.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "csum.h"
+#include "netdev-native-tnl.h"
+#include "odp-netlink.h"
+#include "packets.h"
+
+void
+dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
+                             const struct ovs_action_push_tnl *tnl)
+{
+    const uint8_t *header = (const uint8_t *) tnl->header;
+    const struct eth_header *eth = (const struct eth_header *) header;
+    bool ip6 = eth->eth_type == htons(ETH_TYPE_IPV6);
+    const uint8_t *l4 = header + ETH_HEADER_LEN + (ip6 ? IPV6_HEADER_LEN
+                                                   : IP_HEADER_LEN);
+    const struct udp_header *udp = (const struct udp_header *) l4;
+    const struct gre_base_hdr *gre = (const struct gre_base_hdr *) l4;
+    uint32_t len = tnl->header_len;
+    union dp_op_arg *arg;
+    struct dp_blob *blobs;
+    bool is_udp = true;
+    bool csum;
+
+    switch (tnl->tnl_type) {
+    case OVS_VPORT_TYPE_VXLAN:
+    case OVS_VPORT_TYPE_GENEVE:
+        csum = udp->udp_csum != 0;
+        break;
+    case OVS_VPORT_TYPE_GRE:
+    case OVS_VPORT_TYPE_IP6GRE:
+        is_udp = false;
+        csum = (gre->flags & htons(GRE_CSUM)) != 0;
+        if (gre->flags & htons(GRE_SEQ)) {
+            /* Open vSwitch numbers the packets of all flows in one row. */
+            p->reason = DPIF_XDP_COMPILE_TUNNEL;
+            return;
+        }
+        break;
+    default:
+        p->reason = DPIF_XDP_COMPILE_TUNNEL;
+        return;
+    }
+    if (p->trunc || p->tunnelled || len > DP_MAX_TUNNEL_LEN
+        || len < DP_MIN_TUNNEL_LEN || len % 2) {
+        p->reason = DPIF_XDP_COMPILE_TUNNEL;
+        return;
+    }
+
+    blobs = dpif_xdp_op_add_blobs(
+        p, csum ? DP_OP_TNL_PUSH_CSUM : DP_OP_TNL_PUSH,
+        DIV_ROUND_UP(len, sizeof *blobs));
+    arg = &p->last->u;
+    if (p->reason) {
+        return;
+    }
+    memcpy(blobs, header, len);
+    p->last->growth = len;
+    arg->tunnel_push.len = len;
+    arg->tunnel_push.ip6 = ip6;
+    arg->tunnel_push.udp = is_udp;
+    arg->tunnel_push.first_port = tnl_udp_port_min;
+    arg->tunnel_push.n_ports = tnl_udp_port_max - tnl_udp_port_min;
+    memcpy(&arg->tunnel_push.tail, header + len - 8, 8);
+    arg->tunnel_push.sum = csum_continue(0, header + ETH_HEADER_LEN,
+                                         len - ETH_HEADER_LEN);
+    p->tunnelled = true;
+    p->rewritten = true;
+}
