@@ -60,7 +60,7 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
     fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
     fp->older = xcalloc(fp->n_indexes, sizeof *fp->older);
     fp->droppers = bitmap_allocate(fp->n_indexes);
-    ovs_mutex_init(&fp->settle_mutex);
+    ovs_mutex_init(&fp->reclaim_mutex);
     oxdp_table_on_reclaim(fp->table, reclaimed, fp);
     memory->head->vlan_limit = flow_vlan_limit;
     dpif_xdp_meters_share(&dp->meters, memory->meters, memory->n_meters);
@@ -72,7 +72,7 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
     OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
 {
     if (fp) {
-        ovs_mutex_destroy(&fp->settle_mutex);
+        ovs_mutex_destroy(&fp->reclaim_mutex);
         oxdp_ticks_close(fp->ticks);
         free(fp->flows);
         free(fp->older);
@@ -388,7 +388,7 @@ dpif_xdp_fastpath_release(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 }
 
 bool
-dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *dp)
+dpif_xdp_fastpath_must_reclaim(const struct dpif_xdp_dp *dp)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
 
@@ -396,23 +396,23 @@ dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *dp)
 }
 
 static void
-settle_lock(struct dpif_xdp_fastpath *fp)
-    OVS_ACQUIRES(dpif_xdp_settle_mutex)
+reclaim_lock(struct dpif_xdp_fastpath *fp)
+    OVS_ACQUIRES(dpif_xdp_reclaim_mutex)
     OVS_NO_THREAD_SAFETY_ANALYSIS
 {
-    ovs_mutex_lock(&fp->settle_mutex);
+    ovs_mutex_lock(&fp->reclaim_mutex);
 }
 
 static void
-settle_unlock(struct dpif_xdp_fastpath *fp)
-    OVS_RELEASES(dpif_xdp_settle_mutex)
+reclaim_unlock(struct dpif_xdp_fastpath *fp)
+    OVS_RELEASES(dpif_xdp_reclaim_mutex)
     OVS_NO_THREAD_SAFETY_ANALYSIS
 {
-    ovs_mutex_unlock(&fp->settle_mutex);
+    ovs_mutex_unlock(&fp->reclaim_mutex);
 }
 
 void
-dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
+dpif_xdp_fastpath_reclaim(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
     uint32_t n;
@@ -421,10 +421,10 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
         return;
     }
 
-    /* Others may unlink meanwhile, and will wait for us, then settle what is
+    /* Others may unlink meanwhile, and will wait for us, then reclaim what is
      * left. */
     dpif_xdp_flow_unlock(dp);
-    settle_lock(fp);
+    reclaim_lock(fp);
     dpif_xdp_flow_lock(dp);
     if (oxdp_table_reclaim_begin(fp->table)) {
         dpif_xdp_flow_unlock(dp);
@@ -436,7 +436,7 @@ dpif_xdp_fastpath_settle(struct dpif_xdp_dp *dp)
         fp->n_unlinked -= n;
         fp->n_reclaimed += n;
     }
-    settle_unlock(fp);
+    reclaim_unlock(fp);
 }
 
 bool

@@ -59,7 +59,7 @@ void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Takes 'flow' out of the tables: no packet that arrives later matches it.
- * Its statistics are final after dpif_xdp_fastpath_settle(). */
+ * Its statistics are final after dpif_xdp_fastpath_reclaim(). */
 void dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
@@ -77,11 +77,11 @@ void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
 
 /* Reclaims all that was unlinked: waits once until no program holds any of it,
  * and releases dp->flow_mutex meanwhile. */
-void dpif_xdp_fastpath_settle(struct dpif_xdp_dp *)
+void dpif_xdp_fastpath_reclaim(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Whether so many entries wait for dpif_xdp_fastpath_settle() that it is due. */
-bool dpif_xdp_fastpath_crowded(const struct dpif_xdp_dp *)
+/* Whether so many entries wait for dpif_xdp_fastpath_reclaim() that it is due. */
+bool dpif_xdp_fastpath_must_reclaim(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* Whether a program matches packets to 'flow'; whether it executes it, too.

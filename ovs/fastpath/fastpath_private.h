@@ -62,7 +62,7 @@ struct dpif_xdp_fastpath {
      * moving counts from the tables to the flow. */
     atomic_uint32_t stats_seq;
 
-    struct ovs_mutex settle_mutex;      /* dpif_xdp_settle_mutex. */
+    struct ovs_mutex reclaim_mutex;      /* dpif_xdp_reclaim_mutex. */
     size_t n_unlinked OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     uint64_t n_reasons[N_REASONS]       /* Flows now in the datapath, ... */
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);

@@ -25,7 +25,7 @@
 
 /* Reinstalls 'flow' after a change of what programs can do. */
 static void
-put_again(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
+reinstall(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct flow key;
@@ -58,7 +58,7 @@ follow_port_range(struct dpif_xdp_dp *dp)
         }
         entry = &tables->flows[flow->fp.index];
         if (entry->n_ops && tables->ops[entry->ops].codes & TUNNEL_OPS) {
-            put_again(dp, flow);
+            reinstall(dp, flow);
         }
     }
 }
@@ -74,7 +74,7 @@ dpif_xdp_fastpath_port_opened(struct dpif_xdp_dp *dp)
         while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
             if ((flow->fp.counted && flow->fp.reason == REASON_PORT)
                 || is_left_to_tcx(flow)) {
-                put_again(dp, flow);
+                reinstall(dp, flow);
             }
         }
     }
@@ -118,7 +118,7 @@ dpif_xdp_fastpath_port_closed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         if (dpif_xdp_fastpath_runs(flow)
             && entry_outputs_to(fp, flow->fp.index, odp_to_u32(port_no))) {
-            put_again(dp, flow);
+            reinstall(dp, flow);
         }
     }
 }
@@ -137,7 +137,7 @@ put_flows_of_port(struct dpif_xdp_dp *dp, odp_port_t port_no, bool all)
         if (flow->fp.counted && (all || flow->fp.hook != hook)
             && MINIFLOW_GET_U32(flow->key, in_port.odp_port)
                == odp_to_u32(port_no)) {
-            put_again(dp, flow);
+            reinstall(dp, flow);
         }
     }
 }
@@ -153,7 +153,7 @@ put_flows_of_either(struct dpif_xdp_dp *dp)
 
     while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         if (flow->fp.counted && flow->fp.hook == DPIF_XDP_HOOK_EITHER) {
-            put_again(dp, flow);
+            reinstall(dp, flow);
         }
     }
 }
@@ -208,7 +208,7 @@ retry_full(struct dpif_xdp_dp *dp)
             break;
         }
         if (flow->fp.counted && reason_may_pass(flow->fp.reason)) {
-            put_again(dp, flow);
+            reinstall(dp, flow);
             usage.flows += !reason_may_pass(flow->fp.reason);
         }
     }
@@ -237,7 +237,7 @@ retry_groups(struct dpif_xdp_dp *dp)
             break;
         }
         if (flow->fp.counted && flow->fp.reason == REASON_GROUP) {
-            put_again(dp, flow);
+            reinstall(dp, flow);
             i++;
         }
     }

@@ -110,7 +110,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
         }
     }
     flush_flows(dp, flows, n);
-    dpif_xdp_fastpath_settle(dp);
+    dpif_xdp_fastpath_reclaim(dp);
     dpif_xdp_flows_free(&dp->flows);
     dpif_xdp_flow_unlock(dp);
 }
@@ -140,8 +140,8 @@ dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
 
     dpif_xdp_flow_lock(dp);
     for (size_t i = 0; i < n; i++) {
-        if (dpif_xdp_fastpath_crowded(dp)) {
-            dpif_xdp_fastpath_settle(dp);
+        if (dpif_xdp_fastpath_must_reclaim(dp)) {
+            dpif_xdp_fastpath_reclaim(dp);
         }
         if (i % MAX_TOGETHER == 0) {
             prefetch_flows(dp, &ops[i], MIN(n - i, MAX_TOGETHER));
@@ -292,8 +292,8 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
         }
         ops[i]->error = flows[i] ? 0 : ENOENT;
     }
-    if (wait || dpif_xdp_fastpath_crowded(dp)) {
-        dpif_xdp_fastpath_settle(dp);
+    if (wait || dpif_xdp_fastpath_must_reclaim(dp)) {
+        dpif_xdp_fastpath_reclaim(dp);
     }
     for (size_t i = 0; i < n; i++) {
         if (flows[i]) {

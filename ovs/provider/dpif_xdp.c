@@ -128,7 +128,7 @@ dpif_xdp_run(struct dpif *dpif)
         dpif_xdp_flows_optimize(&dp->flows);
         dpif_xdp_coverage_count_programs(dp);
         dpif_xdp_fastpath_run(dp);
-        dpif_xdp_fastpath_settle(dp);
+        dpif_xdp_fastpath_reclaim(dp);
         dpif_xdp_flows_free(&dp->flows);
         dpif_xdp_flow_unlock(dp);
     }
