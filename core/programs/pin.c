@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <ftw.h>
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct oxdp_pins {
 };
 
 static int mount_bpffs(char **ret_error);
+static int make_folder(const char *path);
 static void for_each_entry(const char *folder, void (*cb)(const char *path, void *aux), void *aux);
 static int make_folders(struct oxdp_pins *, const char *name);
 static int lock_folder(struct oxdp_pins *);
@@ -224,6 +226,36 @@ static int mount_bpffs(char **ret_error)
         return oxdp_fail(err, ret_error, "cannot mount bpffs at " BPFFS " (%s)", strerror(-err));
     }
     return 0;
+}
+
+/* Of oxdp_pins_give(), which one thread calls: nftw() passes nothing on. */
+static struct {
+    uid_t uid;
+    gid_t gid;
+} given_to;
+
+static int give(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    return lchown(path, given_to.uid, given_to.gid) ? -errno : 0;
+}
+
+int oxdp_pins_give(uid_t uid, gid_t gid, char **ret_error)
+{
+    struct stat bpffs;
+    int err = mount_bpffs(ret_error);
+
+    if (err) {
+        return err;
+    }
+    given_to.uid = uid;
+    given_to.gid = gid;
+    err = make_folder(ROOT);
+    err = err ? err : nftw(ROOT, give, 8, FTW_PHYS);
+    err = err ? err : stat(BPFFS, &bpffs) ? -errno : 0;
+    if (!err && !(bpffs.st_mode & S_IXOTH)) {
+        err = chmod(BPFFS, (bpffs.st_mode | S_IXOTH) & 07777) ? -errno : 0;
+    }
+    return err ? oxdp_fail(err, ret_error, "cannot give " ROOT " to user %u (%s)", (unsigned int) uid, strerror(-err)) : 0;
 }
 
 static int make_folder(const char *path)

@@ -12,11 +12,18 @@
 #define OXDP_PIN_H 1
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* The names of pinned maps that the next instance may adopt begin with this. */
 #define OXDP_PINS_STATE "state-"
 
 struct oxdp_pins;
+
+/* For a process that is to go on as user 'uid' of group 'gid': mounts bpffs if it is missing, makes the folder above those
+ * of all namespaces and gives it to that user, with what previous instances left in it.  Where others may not enter bpffs, as
+ * systemd mounts it, they may from now on; what is in it keeps its permissions.  0, or a negative errno with a sentence in
+ * '*ret_error' (malloc'd). */
+int oxdp_pins_give(uid_t uid, gid_t gid, char **ret_error);
 
 /* Locks the folder of datapath 'name' in the present network namespace; mounts bpffs if it is missing.  What is in it stays
  * as it is until oxdp_pins_start().  0, or a negative errno with a sentence in '*ret_error' (malloc'd): -EBUSY when another

@@ -117,7 +117,7 @@ class Host:
                              stdout=output, stderr=output, start_new_session=True)
 
     def add_container(self, name, device, mac, mtu):
-        """A namespace 'name' with eth0; the other end of that is 'device' here."""
+        """A namespace 'name' with eth0, whose peer is 'device' here."""
         self.run("ip", "netns", "add", name)
         self.run("ip", "link", "add", device, "mtu", mtu, "type", "veth", "peer", "name", "eth0", "address", mac, "mtu", mtu,
                  "netns", name)
