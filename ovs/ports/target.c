@@ -48,7 +48,7 @@ output_changed(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     dpif_xdp_flow_lock(dp);
-    dpif_xdp_fastpath_settle(dp);
+    dpif_xdp_fastpath_reclaim(dp);
     dpif_xdp_fastpath_port_opened(dp);
     dpif_xdp_flow_unlock(dp);
 }
