@@ -295,6 +295,15 @@ DP_INLINE int dp_ct_is_icmp(const struct dp_ct_tuple *t)
     return t->proto == (t->v6 ? DP_IP_ICMP6 : DP_IP_ICMP);
 }
 
+DP_INLINE void dp_ct_write_tuple(struct dp_ct_md *md, const struct dp_ct_tuple *original)
+{
+    __builtin_memcpy(md->addr, original->addr, sizeof md->addr);
+    md->v6 = original->v6;
+    md->proto = original->proto;
+    md->tp[0] = dp_ct_is_icmp(original) ? dp_htons(DP_CT_L4_TYPE(original->l4[0])).raw : DP_CT_L4_PORT(original->l4[0]);
+    md->tp[1] = dp_ct_is_icmp(original) ? 0 : DP_CT_L4_PORT(original->l4[1]);
+}
+
 /* The metadata of a packet with tuple 't' (NULL: it has none, it is damaged) and connection 'ref'. */
 DP_INLINE void dp_ct_write(struct dp_ctx *ctx, struct dp_ct_md *md, __u16 zone, __u32 ref, struct dp_ct_tuple *t)
 {
@@ -321,11 +330,7 @@ DP_INLINE void dp_ct_write(struct dp_ctx *ctx, struct dp_ct_md *md, __u16 zone, 
     md->label[0] = marks ? marks->label[0] : 0;
     md->label[1] = marks ? marks->label[1] : 0;
     if (original) {
-        __builtin_memcpy(md->addr, original->addr, sizeof md->addr);
-        md->v6 = original->v6;
-        md->proto = original->proto;
-        md->tp[0] = dp_ct_is_icmp(original) ? dp_htons(DP_CT_L4_TYPE(original->l4[0])).raw : DP_CT_L4_PORT(original->l4[0]);
-        md->tp[1] = dp_ct_is_icmp(original) ? 0 : DP_CT_L4_PORT(original->l4[1]);
+        dp_ct_write_tuple(md, original);
     } else {
         __builtin_memset(md->addr, 0, sizeof md->addr);
         md->v6 = 0;

@@ -18,6 +18,11 @@
 #define DP_CT_NAT_HASH(CTX, RUN, ACTION) dp_ct_nat_hash(CTX, RUN)
 #endif
 
+/* Whether a helper expected the connection of RUN: then it has set run->reply and this is 1; -1 if that is taken; else 0. */
+#ifndef DP_CT_EXPECTED
+#define DP_CT_EXPECTED(CTX, RUN, ACTION, NOW) 0
+#endif
+
 DP_INLINE __u32 dp_ct_nat_hash(struct dp_ctx *ctx, const struct dp_ct_run *run)
 {
     const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
@@ -140,6 +145,12 @@ DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     }
     reply = &run->reply;
     dp_ct_reverse(reply, &run->tuple);
+
+    int expected = DP_CT_EXPECTED(ctx, run, action, now);
+
+    if (expected) {
+        return expected > 0;
+    }
     if (!(action->flags & DP_CT_NAT) || !(action->flags & (DP_CT_TO_SRC | DP_CT_TO_DST))) {
         return 1;
     }

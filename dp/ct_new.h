@@ -15,6 +15,18 @@ enum dp_ct_made {
     DP_CT_LOCKED,               /* Again: another CPU was there. */
 };
 
+/* What userspace adds to connection INDEX before anybody sees it.  Returns DP_CT_KEY_* that it has besides. */
+#ifndef DP_CT_FILL_MORE
+#define DP_CT_FILL_MORE(CTX, RUN, ACTION, INDEX) 0
+#endif
+
+/* What was written before is seen before what is written after. */
+#ifdef __bpf__
+#define DP_CT_RELEASE() __asm__ volatile("" ::: "memory")
+#else
+#define DP_CT_RELEASE() __atomic_thread_fence(__ATOMIC_RELEASE)
+#endif
+
 /* Whether the packet in 'run' may begin a connection; if not it is +inv. */
 DP_INLINE int dp_ct_may_begin(const struct dp_ct_run *run)
 {
@@ -252,7 +264,6 @@ DP_INLINE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const 
     }
     key->zone = run->tuple.zone;
     key->proto = run->tuple.proto;
-    key->flags = flags | DP_CT_KEY_USED | (run->tuple.v6 ? DP_CT_KEY_V6 : 0);
     key->marks = 0;
     key->policy = action->policy;
     key->nat = !(action->flags & DP_CT_NAT) ? 0
@@ -277,7 +288,10 @@ DP_INLINE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const 
     life->window[1] = words.window[1];
     life->used = now;
     life->version++;
+    flags |= DP_CT_FILL_MORE(ctx, run, action, index);
     DP_WRITE_ONCE(life->state, words.state);
+    DP_CT_RELEASE();            /* The sweeper looks at the lives of entries that are in use. */
+    DP_WRITE_ONCE(key->flags, flags | DP_CT_KEY_USED | (run->tuple.v6 ? DP_CT_KEY_V6 : 0));
     return 1;
 }
 
