@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "bpf/constant.h"
+#include "dp/ct_table.h"
 #include "dp/omit.h"
 #include "dp/record.h"
 #include "dp/table.h"
@@ -28,6 +29,9 @@ const volatile struct dp_capability dp_capability SEC(".rodata.capability") = {
 struct bpf_layouts {
 #define X(NAME, TYPE) TYPE NAME;
     BPF_TABLES(X)
+#undef X
+#define X(NAME, TYPE) TYPE ct_##NAME;
+    DP_CT_TABLES(X)
 #undef X
     struct dp_record record;
 };

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ct/ct.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/ct/ct_private.h"
+#include "dp/ct_new.h"
+
+#define FLUSHED_AT_ONCE 4096    /* Entries looked at before others get the mutex. */
+
+static int init_head(struct oxdp_ct *);
+static int inherit(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES]);
+
+int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret)
+{
+    struct oxdp_ct *ct = calloc(1, sizeof *ct);
+    bool has_old = config->maps && old_fd;
+    int err;
+
+    if (!ct) {
+        return -ENOMEM;
+    }
+    ct->config = *config;
+    ct->ctx.ct = &ct->mem;
+    pthread_mutex_init(&ct->mutex, NULL);
+    ct->adopted = has_old && oxdp_ct_memory_n(old_fd) == config->n
+        && !oxdp_ct_memory_create(config->n, true, old_fd, &ct->mem, ct->fd);
+    err = ct->adopted ? 0 : oxdp_ct_memory_create(config->n, config->maps, NULL, &ct->mem, ct->fd);
+    if (err) {
+        goto error;
+    }
+    ct->limbo = calloc(config->n, sizeof *ct->limbo);
+    err = !ct->limbo ? -ENOMEM : ct->adopted ? 0 : init_head(ct);
+    err = err ? err : oxdp_ct_marks_create(ct);
+    err = err ? err : ct->adopted ? oxdp_ct_adopt(ct) : has_old ? inherit(ct, old_fd) : 0;
+    if (err) {
+        goto error;
+    }
+    oxdp_ct_marks_rebuild(ct);
+    oxdp_ct_list_free(ct);
+    *ret = ct;
+    return 0;
+
+error:
+    oxdp_ct_destroy(ct);
+    return err;
+}
+
+void oxdp_ct_destroy(struct oxdp_ct *ct)
+{
+    if (ct) {
+        oxdp_ct_memory_destroy(&ct->mem, ct->fd);
+        oxdp_ct_marks_destroy(ct);
+        free(ct->limbo);
+        pthread_mutex_destroy(&ct->mutex);
+        free(ct);
+    }
+}
+
+/* Empty tables: no entry is alive, which its life says as well as its key. */
+static int init_head(struct oxdp_ct *ct)
+{
+    static const uint32_t seconds[DP_CT_N_TIMEOUTS] = {
+#define X(NAME, SECONDS) SECONDS,
+        DP_CT_TIMEOUTS(X)
+#undef X
+    };
+    struct dp_ct_head *head = ct->mem.head;
+    uint32_t ticks[DP_CT_N_TIMEOUTS];
+
+    head->version = DP_CT_VERSION;
+    head->n = ct->config.n;
+    head->bucket_last = ct->mem.n_buckets - 1;
+    head->n_marks = ct->mem.n_marks;
+    head->n_policies = ct->mem.n_policies;
+    head->maxconns = OXDP_CT_DEFAULT_MAXCONNS;
+    if (getrandom(head->hash_key, sizeof head->hash_key, 0) != sizeof head->hash_key) {
+        return -EIO;
+    }
+    for (int i = 0; i < DP_CT_HASH_WORDS; i++) {
+        head->hash_key[i] |= 1;
+    }
+    for (int i = 0; i < DP_CT_N_TIMEOUTS; i++) {
+        ticks[i] = oxdp_ct_to_ticks(ct, seconds[i]);
+    }
+    oxdp_ct_set_default_policy(ct, ticks);
+    for (uint32_t i = 0; i < ct->mem.n_lives; i++) {
+        ct->mem.lives[i].state = DP_CT_DEAD;
+    }
+    __atomic_store_n(&head->magic, DP_CT_MAGIC, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* Copies the connections of maps of another size. */
+static int inherit(struct oxdp_ct *ct, const int old_fd[OXDP_CT_N_TABLES])
+{
+    uint32_t n = oxdp_ct_memory_n(old_fd);
+    struct dp_ct_tables old;
+    int fd[OXDP_CT_N_TABLES];
+
+    if (n && !oxdp_ct_memory_create(n, true, old_fd, &old, fd)) {
+        oxdp_ct_copy(ct, &old);
+        oxdp_ct_memory_destroy(&old, fd);
+    }
+    return 0;
+}
+
+struct dp_ct_tables *oxdp_ct_tables(struct oxdp_ct *ct)
+{
+    return &ct->mem;
+}
+
+int oxdp_ct_fd(const struct oxdp_ct *ct, enum oxdp_ct_table i)
+{
+    return ct->fd[i];
+}
+
+bool oxdp_ct_adopted(const struct oxdp_ct *ct)
+{
+    return ct->adopted;
+}
+
+void oxdp_ct_inherited(const struct oxdp_ct *ct, uint32_t *kept, uint32_t *lost)
+{
+    *kept = ct->kept;
+    *lost = ct->lost;
+}
+
+void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
+{
+    struct dp_ct_key *key = &ct->mem.keys[index];
+
+    if (ct->config.left) {
+        ct->config.left(ct->config.aux, index);
+    }
+    dp_ct_kill(&ct->ctx, index);
+    dp_ct_leave(&ct->ctx, index);
+    DP_WRITE_ONCE(key->flags, key->flags & ~DP_CT_KEY_USED);
+    oxdp_ct_marks_put(ct, key->marks);
+    ct->limbo[ct->n_limbo++] = index;
+}
+
+/* The entries in use are mostly the first ones, because free ones are used last in, first out: a round ends when it has seen
+ * as many as there were. */
+bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
+{
+    uint32_t last = ct->mem.n_keys;
+    bool ended;
+
+    pthread_mutex_lock(&ct->mutex);
+    if (!ct->sweep_next) {
+        ct->sweep_wanted = DP_READ_ONCE(ct->mem.head->n_conns);
+        ct->sweep_seen = 0;
+    }
+    if (max < last - ct->sweep_next) {
+        last = ct->sweep_next + max;
+    }
+    for (; ct->sweep_next < last && ct->sweep_seen < ct->sweep_wanted; ct->sweep_next++) {
+        const struct dp_ct_key *key = &ct->mem.keys[ct->sweep_next];
+
+        if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED) {
+            ct->sweep_seen++;
+            if (dp_ct_expired(&ct->ctx, key, &ct->mem.lives[ct->sweep_next], now)) {
+                oxdp_ct_leave(ct, ct->sweep_next);
+            }
+        }
+    }
+    ended = ct->sweep_next == ct->mem.n_keys || ct->sweep_seen >= ct->sweep_wanted;
+    if (ended) {
+        ct->sweep_next = 0;
+    }
+    pthread_mutex_unlock(&ct->mutex);
+    return ended;
+}
+
+bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
+{
+    bool any;
+
+    pthread_mutex_lock(&ct->mutex);
+    ct->n_waiting = ct->n_limbo;
+    any = oxdp_ct_marks_reclaim_begin(ct) || ct->n_waiting;
+    pthread_mutex_unlock(&ct->mutex);
+    return any;
+}
+
+void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
+{
+    pthread_mutex_lock(&ct->mutex);
+    for (uint32_t i = 0; i < ct->n_waiting; i++) {
+        ct->mem.cold[ct->limbo[i]] = (struct dp_ct_cold) { 0 };
+        dp_ct_free(&ct->ctx, ct->limbo[i]);
+    }
+    ct->n_limbo -= ct->n_waiting;
+    memmove(ct->limbo, ct->limbo + ct->n_waiting, ct->n_limbo * sizeof *ct->limbo);
+    ct->n_waiting = 0;
+    oxdp_ct_marks_reclaim_end(ct);
+    pthread_mutex_unlock(&ct->mutex);
+}
+
+uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
+{
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&ct->mutex);
+    for (uint32_t i = 0; i < ct->mem.n_keys; i++) {
+        const struct dp_ct_key *key = &ct->mem.keys[i];
+
+        if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED && (zone < 0 || key->zone == zone)) {
+            oxdp_ct_leave(ct, i);
+            n++;
+        }
+        if (i % FLUSHED_AT_ONCE == FLUSHED_AT_ONCE - 1) {
+            pthread_mutex_unlock(&ct->mutex);
+            pthread_mutex_lock(&ct->mutex);
+        }
+    }
+    pthread_mutex_unlock(&ct->mutex);
+    return n;
+}
+
+void oxdp_ct_remove(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
+{
+    const struct dp_ct_key *key = &ct->mem.keys[index];
+
+    pthread_mutex_lock(&ct->mutex);
+    if (key->flags & DP_CT_KEY_USED && key->generation == generation) {
+        oxdp_ct_leave(ct, index);
+    }
+    pthread_mutex_unlock(&ct->mutex);
+}
+
+bool oxdp_ct_next(struct oxdp_ct *ct, uint32_t now, int zone, uint32_t *position, uint32_t *index)
+{
+    while (*position < ct->mem.n_keys) {
+        uint32_t i = (*position)++;
+        const struct dp_ct_key *key = &ct->mem.keys[i];
+
+        if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED && (zone < 0 || key->zone == zone)
+            && !dp_ct_expired(&ct->ctx, key, &ct->mem.lives[i], now)) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool oxdp_ct_remark(struct oxdp_ct *ct, uint32_t ref, uint32_t mark, const uint64_t label[2])
+{
+    const struct dp_ct_key *key = &ct->mem.keys[DP_CT_REF_INDEX(ref)];
+    bool fits = true;
+
+    pthread_mutex_lock(&ct->mutex);
+    if (key->flags & DP_CT_KEY_USED) {
+        uint32_t before = key->marks;
+        uint32_t i = oxdp_ct_marks_get(ct, mark, label);
+
+        fits = i || !(mark || label[0] || label[1]);
+        if (fits) {
+            dp_ct_remark(&ct->ctx, ref, i);
+            oxdp_ct_marks_put(ct, before);
+        }
+    }
+    pthread_mutex_unlock(&ct->mutex);
+    return fits;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables that another process left.  It may have been killed anywhere: counts, locks and the free list are made anew from
+ * the entries, of which those count that are complete and published. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ct/ct_private.h"
+#include "dp/ct_new.h"
+
+static bool is_published(struct oxdp_ct *, uint32_t index, uint32_t d);
+static bool is_whole(struct oxdp_ct *, uint32_t index);
+static void count(struct oxdp_ct *, uint32_t index);
+static void clear(struct oxdp_ct *, uint32_t index);
+static int mend_buckets(struct oxdp_ct *);
+
+int oxdp_ct_adopt(struct oxdp_ct *ct)
+{
+    struct dp_ct_tables *t = &ct->mem;
+
+    t->head->epoch = (t->head->epoch + 1) & ~DP_CT_LOCK_USER;
+    t->head->n_conns = 0;
+    for (uint32_t i = 0; i < t->n_zones; i++) {
+        t->zones[i].count = 0;
+        t->zones[i].n_expected = 0;
+    }
+    for (uint32_t i = 0; i < t->n_marks; i++) {
+        t->marks[i].refs = 0;
+    }
+    for (uint32_t i = 0; i < t->n_keys; i++) {
+        if (is_whole(ct, i)) {
+            count(ct, i);
+        } else {
+            clear(ct, i);
+        }
+    }
+    ct->kept = t->head->n_conns;
+    return mend_buckets(ct);
+}
+
+/* Whether lookups find direction 'd' of connection 'index'. */
+static bool is_published(struct oxdp_ct *ct, uint32_t index, uint32_t d)
+{
+    uint32_t last = ct->mem.head->bucket_last;
+    struct dp_ct_tuple t;
+
+    dp_ct_tuple_of(&ct->ctx, index, d, &t);
+
+    uint64_t hash = dp_ct_hash(ct->mem.head, &t);
+    const uint32_t no[2] = { dp_hash_bucket(hash, last), dp_hash_alternative(hash, last) };
+
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < DP_CT_SLOTS; i++) {
+            if (ct->mem.buckets[no[k]].slot[i] == DP_CT_SLOT(dp_hash_tag(hash), DP_CT_REF(index, d))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_whole(struct oxdp_ct *ct, uint32_t index)
+{
+    const struct dp_ct_key *key = &ct->mem.keys[index];
+    struct dp_ct_tuple t[2];
+
+    if (!(key->flags & DP_CT_KEY_USED) || ct->mem.lives[index].state & DP_CT_DEAD || key->marks >= ct->mem.n_marks
+        || key->policy >= ct->mem.n_policies || !is_published(ct, index, 0)) {
+        return false;
+    }
+    dp_ct_tuple_of(&ct->ctx, index, 0, &t[0]);
+    dp_ct_tuple_of(&ct->ctx, index, 1, &t[1]);
+    return dp_ct_same(&t[0], &t[1]) || is_published(ct, index, 1);
+}
+
+/* As dp_ct_insert() did. */
+static void count(struct oxdp_ct *ct, uint32_t index)
+{
+    const struct dp_ct_key *key = &ct->mem.keys[index];
+    struct dp_ct_zone *zone = key->flags & DP_CT_KEY_OWN_LIMIT ? &ct->mem.zones[key->zone]
+        : key->flags & DP_CT_KEY_DEFAULT_LIMIT ? &ct->mem.zones[DP_CT_ZONE_DEFAULT] : NULL;
+
+    ct->mem.head->n_conns++;
+    if (zone && zone->seq == key->limit_seq) {
+        zone->count++;
+    }
+    oxdp_ct_marks_hold(ct, key->marks);
+}
+
+static void clear(struct oxdp_ct *ct, uint32_t index)
+{
+    struct dp_ct_key *key = &ct->mem.keys[index];
+
+    dp_ct_kill(&ct->ctx, index);
+    key->flags &= ~DP_CT_KEY_USED;
+    key->generation++;
+    ct->mem.cold[index] = (struct dp_ct_cold) { 0 };
+}
+
+/* Whether 'slot' of bucket 'no' is one of a connection that is alive; '*home': where its tuple is looked for first. */
+static bool is_right(struct oxdp_ct *ct, uint32_t no, uint64_t slot, uint32_t *home)
+{
+    uint32_t ref = DP_CT_SLOT_REF(slot);
+    uint32_t last = ct->mem.head->bucket_last;
+    struct dp_ct_tuple t;
+
+    if (!ref || DP_CT_REF_INDEX(ref) >= ct->mem.n_keys || !(ct->mem.keys[DP_CT_REF_INDEX(ref)].flags & DP_CT_KEY_USED)) {
+        return false;
+    }
+    dp_ct_tuple_of(&ct->ctx, DP_CT_REF_INDEX(ref), DP_CT_REF_REPLY(ref), &t);
+
+    uint64_t hash = dp_ct_hash(ct->mem.head, &t);
+
+    *home = dp_hash_bucket(hash, last);
+    return dp_hash_tag(hash) == DP_CT_SLOT_TAG(slot) && (*home == no || dp_hash_alternative(hash, last) == no);
+}
+
+/* Takes out what no living connection has, and counts those that stand elsewhere.  Programs look up meanwhile: they never see
+ * a count that is too small. */
+static int mend_buckets(struct oxdp_ct *ct)
+{
+    uint32_t *elsewhere = calloc(ct->mem.n_buckets, sizeof *elsewhere);
+
+    if (!elsewhere) {
+        return -ENOMEM;
+    }
+    for (uint32_t no = 0; no < ct->mem.n_buckets; no++) {
+        struct dp_ct_bucket *bucket = &ct->mem.buckets[no];
+
+        bucket->lock = 0;
+        for (int i = 0; i < DP_CT_SLOTS; i++) {
+            uint32_t home;
+
+            if (bucket->slot[i] && !is_right(ct, no, bucket->slot[i], &home)) {
+                DP_WRITE_ONCE(bucket->slot[i], 0);
+            } else if (bucket->slot[i] && home != no) {
+                elsewhere[home]++;
+            }
+        }
+    }
+    for (uint32_t no = 0; no < ct->mem.n_buckets; no++) {
+        DP_WRITE_ONCE(ct->mem.buckets[no].n_elsewhere, elsewhere[no]);
+    }
+    free(elsewhere);
+    return 0;
+}
+
+void oxdp_ct_list_free(struct oxdp_ct *ct)
+{
+    uint32_t tag = DP_CT_FREE_TAG(ct->mem.head->free) + 1;
+    uint32_t first = 0;
+
+    for (uint32_t i = ct->mem.n_keys; i-- > 0;) {
+        if (!(ct->mem.keys[i].flags & DP_CT_KEY_USED)) {
+            ct->mem.keys[i].next_free = first;
+            first = i + 1;
+        }
+    }
+    ct->mem.head->free = DP_CT_FREE(first, tag);
+}
+
+/* One connection of 'old' becomes connection 'to'.  Returns false if the buckets are full. */
+static bool copy_one(struct oxdp_ct *ct, struct dp_ct_tables *old, uint32_t from, uint32_t to)
+{
+    const struct dp_ct_marks *pair = &old->marks[old->keys[from].marks];
+    const uint64_t label[2] = { pair->label[0], pair->label[1] };
+    struct dp_ct_key *key = &ct->mem.keys[to];
+    uint32_t generation = key->generation;
+    struct dp_ct_tuple t[2];
+
+    *key = old->keys[from];
+    key->generation = generation + 1;
+    key->marks = 0;
+    ct->mem.lives[to] = old->lives[from];
+    ct->mem.addr6[to] = old->addr6[from];
+    ct->mem.cold[to] = old->cold[from];
+    dp_ct_tuple_of(&ct->ctx, to, 0, &t[0]);
+    dp_ct_tuple_of(&ct->ctx, to, 1, &t[1]);
+    if (!dp_ct_publish(&ct->ctx, &t[0], DP_CT_REF(to, 0))
+        || (!dp_ct_same(&t[0], &t[1]) && !dp_ct_publish(&ct->ctx, &t[1], DP_CT_REF(to, 1)))) {
+        dp_ct_unpublish(&ct->ctx, to, 0);
+        clear(ct, to);
+        return false;
+    }
+    key->marks = oxdp_ct_marks_get(ct, pair->mark, label);
+    oxdp_ct_marks_put(ct, key->marks);  /* count() holds it. */
+    count(ct, to);
+    return true;
+}
+
+/* 'ct' is empty, and its free list not made. */
+void oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
+{
+    struct dp_ct_tables *t = &ct->mem;
+    struct oxdp_ct before = { .mem = *old };
+    uint32_t to = 0;
+
+    before.ctx.ct = &before.mem;
+    memcpy(t->policies, old->policies, t->n_policies * sizeof *t->policies);
+    for (uint32_t i = 0; i < t->n_zones; i++) {
+        t->zones[i] = old->zones[i];
+        t->zones[i].count = 0;
+        t->zones[i].n_expected = 0;
+    }
+    t->head->maxconns = old->head->maxconns;
+    t->head->no_seq_check = old->head->no_seq_check;
+    oxdp_ct_marks_rebuild(ct);
+    for (uint32_t i = 0; i < old->n_keys; i++) {
+        if (is_whole(&before, i)) {
+            if (to < t->n_keys && copy_one(ct, old, i, to)) {
+                to++;
+                ct->kept++;
+            } else {
+                ct->lost++;
+            }
+        }
+    }
+}

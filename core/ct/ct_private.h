@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share. */
+#ifndef OXDP_CT_PRIVATE_H
+#define OXDP_CT_PRIVATE_H 1
+
+#include <pthread.h>
+
+#include "core/ct/ct.h"
+#include "dp/seam_native.h"
+
+struct oxdp_ct {
+    struct dp_ct_tables mem;
+    struct dp_ctx ctx;          /* No packet, only the tables: for dp_ct_find() and others. */
+    struct oxdp_ct_config config;
+    int fd[OXDP_CT_N_TABLES];
+    bool adopted;
+    uint32_t kept, lost;        /* By oxdp_ct_create(). */
+
+    pthread_mutex_t mutex;      /* Of all below, and of who lets connections leave. */
+    uint32_t *limbo;            /* Indexes that left and are not free yet, 'n' at most, */
+    uint32_t n_limbo;
+    uint32_t n_waiting;         /* and how many of them reclaiming began with. */
+    uint32_t sweep_next;        /* The sweeper's place, */
+    uint32_t sweep_seen;        /* connections that it saw in this round, */
+    uint32_t sweep_wanted;      /* and how many there were when it began. */
+
+    struct oxdp_ct_marks_index *marks;
+    uint32_t policy_holders[OXDP_CT_POLICIES];  /* oxdp_ct_policy_get() without _put(). */
+};
+
+/* core/ct/ct_memory.c.  Makes tables for 'n' connections, maps them.  'old_fd': these, if all have the right sizes, else
+ * -ESTALE.  0 or a negative errno. */
+int oxdp_ct_memory_create(uint32_t n, bool maps, const int old_fd[OXDP_CT_N_TABLES], struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
+void oxdp_ct_memory_destroy(struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
+
+/* The number of connections that these maps have room for, 0 if they are not such maps. */
+uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);
+
+/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of 'old', in tables of the same layout and
+ * another size. */
+int oxdp_ct_adopt(struct oxdp_ct *);
+void oxdp_ct_copy(struct oxdp_ct *, struct dp_ct_tables *old);
+
+/* Rebuilds the free list from the entries' flags. */
+void oxdp_ct_list_free(struct oxdp_ct *);
+
+/* The connection 'index' leaves; called with the mutex. */
+void oxdp_ct_leave(struct oxdp_ct *, uint32_t index);
+
+/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, but for the first
+ * two.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.  The content of a pair that nobody
+ * holds stays until oxdp_ct_marks_reclaim_end(). */
+int oxdp_ct_marks_create(struct oxdp_ct *);
+void oxdp_ct_marks_destroy(struct oxdp_ct *);
+uint32_t oxdp_ct_marks_get(struct oxdp_ct *, uint32_t mark, const uint64_t label[2]);
+bool oxdp_ct_marks_hold(struct oxdp_ct *, uint32_t i);  /* Of an adopted connection; false if 'i' is no pair. */
+void oxdp_ct_marks_rebuild(struct oxdp_ct *);   /* After all of them. */
+void oxdp_ct_marks_put(struct oxdp_ct *, uint32_t i);
+bool oxdp_ct_marks_reclaim_begin(struct oxdp_ct *);
+void oxdp_ct_marks_reclaim_end(struct oxdp_ct *);
+
+#endif /* core/ct/ct_private.h */
