@@ -16,7 +16,8 @@
  *                                   close a port
  *   sender->mutex                   packets that wait for a socket
  *   dp->engine.mutex                the list of threads, for an instant
- *   meters, bonds, netdevs          each in its own files, taken last
+ *   connections, meters, bonds,     each in its own files, taken last
+ *   netdevs
  *
  * An engine thread holds 'thread->mutex' also during upcalls.  So nothing that
  * operate(), execute() or the upcall callback reach may take it, nor what is

@@ -96,10 +96,10 @@ dpif_xdp_dp_cast(const struct dpif *dpif)
     return CONTAINER_OF(dpif, struct dpif_xdp, dpif)->dp;
 }
 
-struct conntrack *
-dpif_xdp_conntrack(const struct dpif *dpif)
+struct dpif_xdp_ct *
+dpif_xdp_ct_of(const struct dpif *dpif)
 {
-    return dpif_xdp_dp_cast(dpif)->conntrack;
+    return dpif_xdp_dp_cast(dpif)->ct;
 }
 
 void

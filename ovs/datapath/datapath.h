@@ -41,10 +41,10 @@
 #define DPIF_XDP_DEFAULT_FAST_FLOWS 200000  /* other_config:xdp-flows. */
 #define DPIF_XDP_DEFAULT_FRAMES OXDP_DEFAULT_FRAMES
 
-struct conntrack;
 struct dpif_xdp_fastpath;
 struct dpif_xdp_packets;
 struct dpif_xdp_coverage;
+struct dpif_xdp_ct;
 struct dpif_xdp_thread;
 
 /* Drops of the engine, per datapath.  Every packet that the engine drops is
@@ -179,7 +179,7 @@ struct dpif_xdp_dp {
     /* State of traffic. */
     struct dpif_xdp_meters meters;
     struct dpif_xdp_bonds bonds;
-    struct conntrack *conntrack;
+    struct dpif_xdp_ct *ct;
 
     /* A part for each room. */
     struct dpif_xdp_port_table port_table;
@@ -230,7 +230,7 @@ void dpif_xdp_for_each(void (*cb)(struct dpif_xdp_dp *, void *aux),
                        void *aux);
 
 struct dpif_xdp_dp *dpif_xdp_dp_cast(const struct dpif *);
-struct conntrack *dpif_xdp_conntrack(const struct dpif *);
+struct dpif_xdp_ct *dpif_xdp_ct_of(const struct dpif *);
 
 /* Count 'n' dropped packets; a packet that ofproto never saw. */
 void dpif_xdp_count_drops(struct dpif_xdp_dp *, enum dpif_xdp_drop, size_t n);

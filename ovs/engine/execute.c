@@ -385,6 +385,5 @@ execute_ct(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     struct flow flow;
 
     miniflow_expand(key, &flow);
-    dpif_xdp_ct_execute(ctx->dp->conntrack, batch, a, &flow,
-                        ctx->now / 1000);
+    dpif_xdp_ct_execute(ctx->dp->ct, batch, a, &flow, ctx->now / 1000);
 }

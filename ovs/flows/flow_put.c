@@ -22,7 +22,7 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_flow);
 static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
 static struct vlog_rate_limit change_rl = VLOG_RATE_LIMIT_INIT(600, 600);
 
-/* The ct_state bits that lib/conntrack sets. */
+/* The ct_state bits that the tracker sets. */
 #define CS_SUPPORTED (CS_NEW | CS_ESTABLISHED | CS_RELATED | CS_INVALID     \
                       | CS_REPLY_DIR | CS_TRACKED | CS_SRC_NAT | CS_DST_NAT)
 

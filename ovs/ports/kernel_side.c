@@ -18,6 +18,7 @@
 #include "ovs-rcu.h"
 #include "ovs/engine/packet.h"
 #include "ovs/fastpath/fastpath.h"
+#include "ovs/state/ct.h"
 #include "timeval.h"
 #include "util.h"
 
@@ -116,6 +117,9 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
     if (!error && oxdp_progs_restart_text(dp->progs)) {
         VLOG_INFO("%s: tables of the previous instance: %s", dp->name,
                   oxdp_progs_restart_text(dp->progs));
+    }
+    if (!error) {
+        dpif_xdp_ct_set_programs(dp->ct, dp->progs);
     }
     if (!error && dp->ports.n_fast_flows) {
         dp->fastpath = dpif_xdp_fastpath_create(dp);

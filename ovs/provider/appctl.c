@@ -132,6 +132,7 @@ static const struct command commands[] = {
       dpif_xdp_stats_text },
     { "xdp/why", TAKES_PORT | TAKES_FLOW, dpif_xdp_why_report,
       dpif_xdp_why_text },
+    { "xdp/ct-show", 0, dpif_xdp_ct_show_report, dpif_xdp_ct_show_text },
     { "xdp/dump-masks", 0, report_masks, text_masks },
     { "xdp/bond-show", 0, report_bonds, text_bonds },
     { "xdp/specialise", 0, specialise, text_result },

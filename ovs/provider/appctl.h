@@ -47,4 +47,10 @@ void dpif_xdp_why_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
 void dpif_xdp_why_text(const struct json *report, struct ds *);
 bool dpif_xdp_is_flow(const char *name);
 
+/* ct_show.c: xdp/ct-show. */
+void dpif_xdp_ct_show_report(struct dpif_xdp_dp *,
+                             const struct dpif_xdp_query *,
+                             struct json *report);
+void dpif_xdp_ct_show_text(const struct json *report, struct ds *);
+
 #endif /* ovs/provider/appctl.h */

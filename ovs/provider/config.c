@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/ct/ct.h"
 #include "core/xsk/umem.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/json.h"
@@ -23,6 +24,7 @@
 #include "ovs/netdev/netdev_xdp.h"
 #include "ovs/netdev/spelling.h"
 #include "ovs/ports/ports.h"
+#include "ovs/state/ct.h"
 #include "smap.h"
 #include "sset.h"
 #include "util.h"
@@ -37,7 +39,7 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 
 /* The keys of Open_vSwitch:other_config that are for this datapath alone. */
 static const char *const keys[] = {
-    "xdp-datapath-types", "xdp-flows", "xdp-hook", "xdp-obj", "xdp-offload",
+    "xdp-ct-max", "xdp-datapath-types", "xdp-flows", "xdp-hook", "xdp-obj", "xdp-offload",
     "xdp-umem-frames",
 };
 
@@ -105,6 +107,18 @@ set_sizes(struct dpif_xdp_dp *dp, struct reading *reading)
     if (!dpif_xdp_ports_set_sizes(dp, n_frames, n_flows)) {
         VLOG_INFO("%s: xdp-umem-frames, xdp-flows and xdp-offload take effect "
                   "when the datapath is created anew", dp->name);
+    }
+}
+
+static void
+set_ct_max(struct dpif_xdp_dp *dp, struct reading *reading)
+{
+    uint32_t max = get_number(reading, "xdp-ct-max", OXDP_CT_LEAST_MAX,
+                              OXDP_CT_MOST_MAX, OXDP_CT_DEFAULT_MAX);
+
+    if (!dpif_xdp_ct_set_max(dp->ct, max)) {
+        VLOG_INFO("%s: xdp-ct-max takes effect when the daemon starts anew",
+                  dp->name);
     }
 }
 
@@ -262,6 +276,7 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
 
     dpif_xdp_port_lock(dp);
     set_sizes(dp, &reading);
+    set_ct_max(dp, &reading);
     set_hook(dp, &reading);
     set_obj(dp, &reading);
     set_cpu_mask(dp, &reading);

@@ -18,11 +18,11 @@
 #include "tnl-neigh-cache.h"
 #include "tnl-ports.h"
 #include "core/programs/progs.h"
-#include "conntrack.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/flows/flows.h"
 #include "ovs/ports/ports.h"
+#include "ovs/state/ct.h"
 #include "ovs/provider/ct_dpif.h"
 #include "ovs/provider/provider_private.h"
 #include "ovs/provider/sole.h"
@@ -363,7 +363,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_fastpath_destroy(dp->fastpath);
     oxdp_progs_unload(dp->progs);
     dpif_xdp_senders_destroy(dp);
-    conntrack_destroy(dp->conntrack);
+    dpif_xdp_ct_destroy(dp->ct);
     ovsrcu_synchronize();
     dpif_xdp_packets_destroy(dp->packets);
 
@@ -408,7 +408,7 @@ create_dp(const struct dpif_class *class, const char *name,
     dpif_xdp_flows_init(&dp->flows);
     dpif_xdp_meters_init(&dp->meters);
     dpif_xdp_bonds_init(&dp->bonds);
-    dp->conntrack = conntrack_init();
+    dp->ct = dpif_xdp_ct_create(name);
     dpif_xdp_ports_init(dp);
     dpif_xdp_config_init(dp);
     dp->provider.last_tnl_conf_seq = seq_read(tnl_conf_seq);

@@ -1,164 +1,264 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of connections of a datapath, and the thread that takes out what
+ * has expired. */
 #include <config.h>
 
-#include "ovs/state/ct.h"
+#include "ovs/state/ct_private.h"
 
-#include "conntrack.h"
-#include "conntrack-tp.h"
-#include "dp-packet.h"
-#include "netlink.h"
-#include "odp-netlink.h"
+#include <errno.h>
+#include <unistd.h>
+
+#include "core/kernel/grace.h"
+#include "core/kernel/ticks.h"
+#include "core/programs/ct_pins.h"
+#include "ipf.h"
+#include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
+#include "ovs-rcu.h"
+#include "random.h"
+#include "timeval.h"
 #include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct);
 
-static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(5, 5);
+#define SWEEP_INTERVAL_MS 1000
+#define SWEPT_AT_ONCE 2048      /* Entries; others wait for some 50 us. */
+#define PRIVATE_HZ 1000         /* Where there are no programs. */
 
-/* An OVS_ACTION_ATTR_CT attribute, understood. */
-struct ct_action {
-    bool commit;
-    bool force;
-    bool nat;                           /* 'nat_info' is meant. */
-    bool nat_configured;                /* It names a direction. */
-    uint16_t zone;
-    uint32_t timeout_policy;
-    const char *helper;
-    const uint32_t *mark;               /* Value and mask. */
-    const struct ovs_key_ct_labels *label;
-    struct nat_action_info_t nat_info;
-};
+static void *sweep(void *ct);
 
-static void parse_ct(const struct nlattr *, struct ct_action *);
-static void parse_nat(const struct nlattr *, struct ct_action *);
+struct dpif_xdp_ct *
+dpif_xdp_ct_create(const char *name)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    struct dpif_xdp_ct *ct = xzalloc(sizeof *ct);
+
+    ct->name = xstrdup(name);
+    ct->ipf = ipf_init();
+    ct->ipf_basis = random_uint32();
+    ct->max = OXDP_CT_DEFAULT_MAX;
+    ovs_mutex_init(&ct->mutex);
+    atomic_init(&ct->tables, NULL);
+    latch_init(&ct->exit);
+    dpif_xdp_ct_policies_init(ct);
+    dpif_xdp_ct_expect_init(ct);
+    return ct;
+}
 
 void
-dpif_xdp_ct_execute(struct conntrack *conntrack, struct dp_packet_batch *batch,
-                    const struct nlattr *ct, const struct flow *flow,
-                    long long int now_ms)
+dpif_xdp_ct_destroy(struct dpif_xdp_ct *ct)
 {
-    struct ct_action action;
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
 
-    parse_ct(ct, &action);
-    if (action.nat_configured && !action.commit) {
-        VLOG_WARN_RL(&rl, "NAT specified without commit.");
+    if (tables) {
+        latch_set(&ct->exit);
+        xpthread_join(ct->sweeper, NULL);
     }
-    conntrack_execute(conntrack, batch, flow->dl_type, action.force,
-                      action.commit, action.zone, action.mark, action.label,
-                      flow->tp_src, flow->tp_dst, action.helper,
-                      action.nat ? &action.nat_info : NULL, now_ms,
-                      action.timeout_policy);
+    dpif_xdp_ct_expect_destroy(ct);
+    dpif_xdp_ct_policies_destroy(ct);
+    oxdp_ct_destroy(tables);
+    latch_destroy(&ct->exit);
+    ovs_mutex_destroy(&ct->mutex);
+    ipf_destroy(ct->ipf);
+    free(ct->name);
+    free(ct);
+}
+
+struct ipf *
+dpif_xdp_ct_ipf(const struct dpif_xdp_ct *ct)
+{
+    return ct->ipf;
+}
+
+struct oxdp_ct *
+dpif_xdp_ct_tables(const struct dpif_xdp_ct *ct)
+{
+    return dpif_xdp_ct_tables_(ct);
+}
+
+uint32_t
+dpif_xdp_ct_ticks(const struct dpif_xdp_ct *ct, long long int ms)
+{
+    return ct->first_ticks + (ms - ct->first_ms) * ct->hz / 1000;
+}
+
+/* The ticks are the kernel's, which programs use, or ours.  Returns whether
+ * they are the kernel's. */
+static bool
+start_ticks(struct dpif_xdp_ct *ct)
+{
+    struct oxdp_ticks *ticks;
+
+    if (oxdp_ticks_open(&ticks)) {
+        ct->hz = PRIVATE_HZ;
+        ct->first_ticks = ct->first_ms = time_msec();
+        return false;
+    }
+    ct->hz = oxdp_ticks_per_second(ticks);
+    ct->first_ticks = oxdp_ticks_after(ticks, 0);
+    ct->first_ms = oxdp_ticks_to_ms(ticks, ct->first_ticks);
+    oxdp_ticks_close(ticks);
+    return true;
 }
 
 static void
-parse_ct(const struct nlattr *ct, struct ct_action *action)
+left(void *ct_, uint32_t index)
 {
-    const struct nlattr *a;
-    unsigned int left;
+    struct dpif_xdp_ct *ct = ct_;
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
 
-    memset(action, 0, sizeof *action);
-    NL_NESTED_FOR_EACH_UNSAFE (a, left, ct) {
-        switch ((enum ovs_ct_attr) nl_attr_type(a)) {
-        case OVS_CT_ATTR_FORCE_COMMIT:
-            action->force = true;
-            action->commit = true;
-            break;
-        case OVS_CT_ATTR_COMMIT:
-            action->commit = true;
-            break;
-        case OVS_CT_ATTR_ZONE:
-            action->zone = nl_attr_get_u16(a);
-            break;
-        case OVS_CT_ATTR_HELPER:
-            action->helper = nl_attr_get_string(a);
-            break;
-        case OVS_CT_ATTR_MARK:
-            action->mark = nl_attr_get(a);
-            break;
-        case OVS_CT_ATTR_LABELS:
-            action->label = nl_attr_get(a);
-            break;
-        case OVS_CT_ATTR_TIMEOUT:
-            if (!str_to_uint(nl_attr_get_string(a), 10,
-                             &action->timeout_policy)) {
-                VLOG_WARN_RL(&rl, "Invalid Timeout Policy ID: %s.",
-                             nl_attr_get_string(a));
-                action->timeout_policy = DEFAULT_TP_ID;
+    if (oxdp_ct_tables(tables)->cold[index].helper) {
+        dpif_xdp_ct_forget_expected(ct, index);
+    }
+}
+
+/* Makes the tables.  'old_fd' (NULL: none): those of the previous instance. */
+static void
+make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
+    OVS_REQUIRES(ct->mutex)
+{
+    struct oxdp_ct_config config = {
+        .n = ct->max,
+        .left = left,
+        .aux = ct,
+    };
+    struct oxdp_ct *tables = NULL;
+    int error;
+
+    config.maps = start_ticks(ct);
+    config.hz = ct->hz;
+    error = -oxdp_ct_create(&config, old_fd, &tables);
+    if (error && config.maps) {
+        VLOG_INFO("%s: connections are kept in memory of this process: BPF "
+                  "maps for them cannot be made (%s)", ct->name,
+                  ovs_strerror(error));
+        config.maps = false;
+        error = -oxdp_ct_create(&config, NULL, &tables);
+    }
+    if (error) {
+        VLOG_ERR("%s: no memory for %"PRIu32" connections (%s): lower "
+                 "other_config:xdp-ct-max", ct->name, ct->max,
+                 ovs_strerror(error));
+        ct->failed = true;
+        return;
+    }
+    atomic_store_explicit(&ct->tables, tables, memory_order_release);
+    ct->sweeper = ovs_thread_create("ct_sweep", sweep, ct);
+    VLOG_INFO("%s: room for %"PRIu32" connections, %"PRIuSIZE" MB", ct->name,
+              ct->max, oxdp_ct_bytes(ct->max) >> 20);
+    if (config.maps && ct->progs) {
+        error = -oxdp_ct_pins_add(ct->progs, tables);
+        if (error) {
+            VLOG_WARN("%s: connections will not outlive this process: cannot "
+                      "pin their tables (%s)", ct->name, ovs_strerror(error));
+        }
+    }
+}
+
+struct oxdp_ct *
+dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
+
+    if (OVS_UNLIKELY(!tables)) {
+        ovs_mutex_lock(&ct->mutex);
+        tables = dpif_xdp_ct_tables(ct);
+        if (!tables && !ct->failed) {
+            make_tables(ct, NULL);
+            tables = dpif_xdp_ct_tables(ct);
+        }
+        ovs_mutex_unlock(&ct->mutex);
+    }
+    return tables;
+}
+
+bool
+dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
+{
+    struct oxdp_ct *tables;
+    bool same;
+
+    ovs_mutex_lock(&ct->mutex);
+    tables = dpif_xdp_ct_tables(ct);
+    same = !tables || ct->max == max;
+    if (!tables) {
+        ct->max = max;
+        ct->failed = false;
+    }
+    ovs_mutex_unlock(&ct->mutex);
+    return same;
+}
+
+void
+dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
+{
+    int fd[OXDP_CT_N_TABLES];
+    uint32_t kept, lost;
+    int error;
+
+    ovs_mutex_lock(&ct->mutex);
+    ct->progs = progs;
+    if (dpif_xdp_ct_tables(ct)) {
+        if (oxdp_ct_fd(dpif_xdp_ct_tables(ct), OXDP_CT_head) >= 0) {
+            oxdp_ct_pins_add(progs, dpif_xdp_ct_tables(ct));
+        }
+        ovs_mutex_unlock(&ct->mutex);
+        return;
+    }
+    error = oxdp_ct_pins_open_old(progs, fd);
+    if (!error) {
+        make_tables(ct, fd);
+        for (int i = 0; i < OXDP_CT_N_TABLES; i++) {
+            close(fd[i]);
+        }
+        if (dpif_xdp_ct_tables(ct)) {
+            oxdp_ct_inherited(dpif_xdp_ct_tables(ct), &kept, &lost);
+            VLOG_INFO("%s: %"PRIu32" connections of the previous instance go "
+                      "on", ct->name, kept);
+            if (lost) {
+                VLOG_WARN("%s: there was no room for %"PRIu32" more: raise "
+                          "other_config:xdp-ct-max", ct->name, lost);
             }
-            break;
-        case OVS_CT_ATTR_NAT:
-            parse_nat(a, action);
-            break;
-        case OVS_CT_ATTR_EVENTMASK:
-            /* There are no Netlink events to choose from. */
-            break;
-        case OVS_CT_ATTR_UNSPEC:
-        case __OVS_CT_ATTR_MAX:
-            OVS_NOT_REACHED();
         }
+    } else if (error == -ESTALE) {
+        VLOG_INFO("%s: the connections of the previous instance are in tables "
+                  "of another layout: tracking begins anew", ct->name);
+    }
+    ovs_mutex_unlock(&ct->mutex);
+}
+
+/* What left is free when no engine thread and no program can hold it. */
+static void
+reclaim(struct oxdp_ct *tables)
+{
+    if (oxdp_ct_reclaim_begin(tables)) {
+        if (oxdp_ct_fd(tables, OXDP_CT_head) >= 0) {
+            oxdp_grace(NULL);
+        }
+        ovsrcu_synchronize();
+        oxdp_ct_reclaim_end(tables);
     }
 }
 
-static void
-parse_nat(const struct nlattr *nat, struct ct_action *action)
+static void *
+sweep(void *ct_)
 {
-    struct nat_action_info_t *info = &action->nat_info;
-    bool have_max_ip = false, have_min_ip = false;
-    bool have_max_port = false, have_min_port = false;
-    const struct nlattr *a;
-    unsigned int left;
+    struct dpif_xdp_ct *ct = ct_;
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
 
-    action->nat = true;
-    NL_NESTED_FOR_EACH_UNSAFE (a, left, nat) {
-        switch ((enum ovs_nat_attr) nl_attr_type(a)) {
-        case OVS_NAT_ATTR_SRC:
-            info->nat_action |= NAT_ACTION_SRC;
-            action->nat_configured = true;
-            break;
-        case OVS_NAT_ATTR_DST:
-            info->nat_action |= NAT_ACTION_DST;
-            action->nat_configured = true;
-            break;
-        case OVS_NAT_ATTR_IP_MIN:
-            memcpy(&info->min_addr, nl_attr_get(a),
-                   MIN(nl_attr_get_size(a), sizeof info->min_addr));
-            have_min_ip = true;
-            break;
-        case OVS_NAT_ATTR_IP_MAX:
-            memcpy(&info->max_addr, nl_attr_get(a),
-                   MIN(nl_attr_get_size(a), sizeof info->max_addr));
-            have_max_ip = true;
-            break;
-        case OVS_NAT_ATTR_PROTO_MIN:
-            info->min_port = nl_attr_get_u16(a);
-            have_min_port = true;
-            break;
-        case OVS_NAT_ATTR_PROTO_MAX:
-            info->max_port = nl_attr_get_u16(a);
-            have_max_port = true;
-            break;
-        case OVS_NAT_ATTR_PERSISTENT:
-        case OVS_NAT_ATTR_PROTO_HASH:
-        case OVS_NAT_ATTR_PROTO_RANDOM:
-            break;
-        case OVS_NAT_ATTR_UNSPEC:
-        case __OVS_NAT_ATTR_MAX:
-            OVS_NOT_REACHED();
-        }
-    }
+    while (!latch_is_set(&ct->exit)) {
+        long long int now = time_msec();
 
-    /* A range without an end is one address, one port. */
-    if (have_min_ip && !have_max_ip) {
-        info->max_addr = info->min_addr;
-    }
-    if (have_min_port && !have_max_port) {
-        info->max_port = info->min_port;
-    }
-    if (have_min_port || have_max_port) {
-        if (info->nat_action & NAT_ACTION_SRC) {
-            info->nat_action |= NAT_ACTION_SRC_PORT;
-        } else if (info->nat_action & NAT_ACTION_DST) {
-            info->nat_action |= NAT_ACTION_DST_PORT;
+        while (!oxdp_ct_sweep(tables, dpif_xdp_ct_ticks(ct, now),
+                              SWEPT_AT_ONCE)) {
+            if (latch_is_set(&ct->exit)) {
+                return NULL;
+            }
         }
+        reclaim(tables);
+        latch_wait(&ct->exit);
+        poll_timer_wait_until(now + SWEEP_INTERVAL_MS);
+        poll_block();
     }
+    return NULL;
 }

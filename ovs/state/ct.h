@@ -1,17 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connection tracking: the action. */
+/* Connection tracking: the action ct(), and the tables behind it.
+ *
+ * The tracker is dp/ct.h, over the tables of core/ct/ct.h, which all engine
+ * threads share, and programs too.  They are made when they are needed first,
+ * because they are large, and adopted from the previous instance when the
+ * programs are loaded.  What uses Open vSwitch's library besides: fragments (lib/ipf).
+ *
+ * Files: ct.c the tables and their sweeper, ct_execute.c the action, ct_alg.c
+ * helpers for FTP and TFTP, ct_expect.c the connections that they expect,
+ * ct_policy.c timeout policies by their numbers. */
 #ifndef DPIF_XDP_CT_H
 #define DPIF_XDP_CT_H 1
 
-struct conntrack;
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ct_dpif_timeout_policy;
 struct dp_packet_batch;
+struct dpif_xdp_ct;
 struct flow;
+struct ipf;
 struct nlattr;
+struct oxdp_ct;
+struct oxdp_progs;
+
+/* 'name' is the datapath's, for the log. */
+struct dpif_xdp_ct *dpif_xdp_ct_create(const char *name);
+void dpif_xdp_ct_destroy(struct dpif_xdp_ct *);
+
+/* How many connections there is room for: of tables that are made later.
+ * Returns false if there are tables of another size. */
+bool dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
+
+/* The programs are loaded.  The tables of the previous instance are
+ * adopted; those that exist already are pinned.  The caller holds no lock that
+ * an engine thread needs. */
+void dpif_xdp_ct_set_programs(struct dpif_xdp_ct *, struct oxdp_progs *);
+
+/* The tables: NULL while there are none; and made if there are none.  The
+ * latter returns NULL only if there is no memory. */
+struct oxdp_ct *dpif_xdp_ct_tables(const struct dpif_xdp_ct *);
+struct oxdp_ct *dpif_xdp_ct_need_tables(struct dpif_xdp_ct *);
+
+/* The ticks at 'ms', a monotonic time. */
+uint32_t dpif_xdp_ct_ticks(const struct dpif_xdp_ct *, long long int ms);
+
+struct ipf *dpif_xdp_ct_ipf(const struct dpif_xdp_ct *);
 
 /* Passes 'batch', IP packets of 'flow', through connection tracking as the
  * OVS_ACTION_ATTR_CT attribute 'ct' says.  'now_ms' is monotonic. */
-void dpif_xdp_ct_execute(struct conntrack *, struct dp_packet_batch *,
+void dpif_xdp_ct_execute(struct dpif_xdp_ct *, struct dp_packet_batch *,
                          const struct nlattr *ct, const struct flow *,
                          long long int now_ms);
+
+/* Timeout policies by Open vSwitch's numbers.  0 or a positive errno: ENOMEM
+ * without tables; ENOENT for a policy that does not exist. */
+int dpif_xdp_ct_policy_set(struct dpif_xdp_ct *,
+                           const struct ct_dpif_timeout_policy *);
+int dpif_xdp_ct_policy_get(struct dpif_xdp_ct *, uint32_t id,
+                           struct ct_dpif_timeout_policy *);
+int dpif_xdp_ct_policy_delete(struct dpif_xdp_ct *, uint32_t id);
+
+/* The name of the helper of connection 'index', or NULL. */
+const char *dpif_xdp_ct_helper(struct oxdp_ct *, uint32_t index);
+
+/* For people: what is expected by helpers. */
+size_t dpif_xdp_ct_n_expected(struct dpif_xdp_ct *);
 
 #endif /* ovs/state/ct.h */

@@ -9,7 +9,7 @@ import lab
 import switch as switches
 
 HOOK = "xdp"
-COMMANDS = ("xdp/show", "xdp/stats", "xdp/dump-masks", "xdp/bond-show")
+COMMANDS = ("xdp/show", "xdp/stats", "xdp/dump-masks", "xdp/bond-show", "xdp/ct-show")
 
 
 def document(switch, command, *args):

@@ -12,7 +12,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "conntrack.h"
 #include "dp-packet.h"
 #include "odp-netlink.h"
 #include "odp-util.h"
@@ -26,26 +25,27 @@
 #define ZONE 7
 #define TP_ID 5
 
-static struct conntrack *conntrack;
+static struct dpif_xdp_ct *ct;
 
 /* In the place of ovs/datapath/datapath.c. */
-struct conntrack *
-dpif_xdp_conntrack(const struct dpif *dpif OVS_UNUSED)
+struct dpif_xdp_ct *
+dpif_xdp_ct_of(const struct dpif *dpif OVS_UNUSED)
 {
-    return conntrack;
+    return ct;
 }
 
 static int
 start(void **state OVS_UNUSED)
 {
-    conntrack = conntrack_init();
+    ct = dpif_xdp_ct_create("test");
+    dpif_xdp_ct_set_max(ct, 1024);
     return 0;
 }
 
 static int
 stop(void **state OVS_UNUSED)
 {
-    conntrack_destroy(conntrack);
+    dpif_xdp_ct_destroy(ct);
     return 0;
 }
 
@@ -81,7 +81,7 @@ execute(const char *action, struct dp_packet *packet, struct flow *flow)
     ofpbuf_init(&odp, 0);
     assert_int_equal(odp_actions_from_string(action, NULL, &odp), 0);
     dp_packet_batch_init_packet(&batch, packet);
-    dpif_xdp_ct_execute(conntrack, &batch, odp.data, flow, time_msec());
+    dpif_xdp_ct_execute(ct, &batch, odp.data, flow, time_msec());
     assert_int_equal(dp_packet_batch_size(&batch), 1);
     flow_extract(packet, flow);
     ofpbuf_uninit(&odp);

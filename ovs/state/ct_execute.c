@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The action ct(). */
+#include <config.h>
+
+#include "ovs/state/ct_private.h"
+
+#include <sched.h>
+
+#include "ct-dpif.h"
+#include "dp-packet.h"
+#include "dp/seam_native.h"
+#include "dp/ct.h"
+#include "flow.h"
+#include "ipf.h"
+#include "netlink.h"
+#include "odp-netlink.h"
+#include "openvswitch/vlog.h"
+#include "packets.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct_execute);
+
+static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(5, 5);
+
+/* An OVS_ACTION_ATTR_CT attribute, understood. */
+struct ct_action {
+    struct dp_ct_action dp;             /* Its flags but those of checksums. */
+    bool nat_configured;                /* NAT with a direction. */
+    const char *helper;
+    ovs_be16 tp_src, tp_dst;            /* Of the flow. */
+};
+
+/* A packet on its way through the tracker, for the two hooks of dp/ct*.h. */
+struct ct_call {
+    struct dp_ctx ctx;
+    struct dpif_xdp_ct *ct;
+    const struct ct_action *action;
+    enum ct_control control;
+    bool expected;
+    struct ct_expected expectation;     /* If it was expected. */
+};
+
+static int ct_call_expects(struct dp_ctx *, struct dp_ct_run *,
+                           const struct dp_ct_action *, uint32_t now);
+static uint8_t ct_call_fill(struct dp_ctx *, const struct dp_ct_action *,
+                            uint32_t index);
+#define DP_CT_EXPECTED(CTX, RUN, ACTION, NOW)   \
+    ct_call_expects(CTX, RUN, ACTION, NOW)
+#define DP_CT_FILL_MORE(CTX, RUN, ACTION, INDEX)        \
+    ct_call_fill(CTX, ACTION, INDEX)
+#include "dp/ct_run.h"
+
+#define TRIES_BEFORE_YIELDING 64
+
+static void parse_ct(struct dpif_xdp_ct *, const struct nlattr *,
+                     const struct flow *, struct ct_action *);
+static void parse_nat(const struct nlattr *, bool v6, struct ct_action *);
+static void track(struct ct_call *, struct oxdp_ct *, struct dp_packet *,
+                  bool v6, uint32_t now);
+
+void
+dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
+                    const struct nlattr *attr, const struct flow *flow,
+                    long long int now_ms)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_need_tables(ct);
+    bool v6 = flow->dl_type == htons(ETH_TYPE_IPV6);
+    struct ct_action action;
+    struct dp_packet *packet;
+    uint32_t now;
+
+    if (OVS_UNLIKELY(!tables)) {
+        return;                         /* Untracked: nothing matches +trk. */
+    }
+    parse_ct(ct, attr, flow, &action);
+    if (action.nat_configured && !(action.dp.flags & DP_CT_COMMIT)) {
+        VLOG_WARN_RL(&rl, "NAT specified without commit.");
+    }
+
+    struct ct_call call = {
+        .ctx = { .ct = oxdp_ct_tables(tables) },
+        .ct = ct,
+        .action = &action,
+    };
+
+    now = dpif_xdp_ct_ticks(ct, now_ms);
+    ipf_preprocess_conntrack(ct->ipf, batch, now_ms, flow->dl_type,
+                             action.dp.zone, ct->ipf_basis);
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        track(&call, tables, packet, v6, now);
+    }
+    ipf_postprocess_conntrack(ct->ipf, batch, now_ms, flow->dl_type);
+}
+
+/* The connection that a packet has been judged by is kept beside it, in the
+ * place of lib/conntrack's own: nobody else looks at that. */
+BUILD_ASSERT_DECL(sizeof(void *) == sizeof(uint64_t));
+
+static void
+load_metadata(const struct pkt_metadata *md, struct dp_ct_md *m)
+{
+    uint64_t conn = (uintptr_t) md->conn;
+
+    memset(m, 0, sizeof *m);
+    m->cached = conn;
+    m->generation = conn >> 32;
+    m->related = conn && md->icmp_related;
+    m->state = md->ct_state;
+    if (!m->state) {
+        return;
+    }
+    m->zone = md->ct_zone;
+    m->mark = md->ct_mark;
+    m->label[0] = md->ct_label.u64.lo;
+    m->label[1] = md->ct_label.u64.hi;
+    if (md->ct_orig_tuple_ipv6) {
+        const struct ovs_key_ct_tuple_ipv6 *t = &md->ct_orig_tuple.ipv6;
+
+        m->v6 = true;
+        memcpy(m->addr[0], &t->ipv6_src, sizeof m->addr[0]);
+        memcpy(m->addr[1], &t->ipv6_dst, sizeof m->addr[1]);
+        m->tp[0] = (OVS_FORCE uint16_t) t->src_port;
+        m->tp[1] = (OVS_FORCE uint16_t) t->dst_port;
+        m->proto = t->ipv6_proto;
+    } else {
+        const struct ovs_key_ct_tuple_ipv4 *t = &md->ct_orig_tuple.ipv4;
+
+        m->addr[0][0] = (OVS_FORCE uint32_t) t->ipv4_src;
+        m->addr[1][0] = (OVS_FORCE uint32_t) t->ipv4_dst;
+        m->tp[0] = (OVS_FORCE uint16_t) t->src_port;
+        m->tp[1] = (OVS_FORCE uint16_t) t->dst_port;
+        m->proto = t->ipv4_proto;
+    }
+}
+
+static void
+store_metadata(struct pkt_metadata *md, const struct dp_ct_md *m)
+{
+    md->conn = (void *) (uintptr_t) (m->cached
+                                     ? (uint64_t) m->generation << 32 | m->cached
+                                     : 0);
+    md->reply = DP_CT_REF_REPLY(m->cached);
+    md->icmp_related = m->related;
+    md->ct_state = m->state;
+    md->ct_zone = m->zone;
+    md->ct_mark = m->mark;
+    md->ct_label.u64.lo = m->label[0];
+    md->ct_label.u64.hi = m->label[1];
+    md->ct_orig_tuple_ipv6 = m->v6;
+    if (m->v6) {
+        struct ovs_key_ct_tuple_ipv6 *t = &md->ct_orig_tuple.ipv6;
+
+        memset(t, 0, sizeof *t);
+        memcpy(&t->ipv6_src, m->addr[0], sizeof t->ipv6_src);
+        memcpy(&t->ipv6_dst, m->addr[1], sizeof t->ipv6_dst);
+        t->src_port = (OVS_FORCE ovs_be16) m->tp[0];
+        t->dst_port = (OVS_FORCE ovs_be16) m->tp[1];
+        t->ipv6_proto = m->proto;
+    } else {
+        memset(&md->ct_orig_tuple, 0, sizeof md->ct_orig_tuple);
+        md->ct_orig_tuple.ipv4 = (struct ovs_key_ct_tuple_ipv4) {
+            .ipv4_src = (OVS_FORCE ovs_be32) (uint32_t) m->addr[0][0],
+            .ipv4_dst = (OVS_FORCE ovs_be32) (uint32_t) m->addr[1][0],
+            .src_port = (OVS_FORCE ovs_be16) m->tp[0],
+            .dst_port = (OVS_FORCE ovs_be16) m->tp[1],
+            .ipv4_proto = m->proto,
+        };
+    }
+}
+
+/* dp/ct_nat.h: whether a helper expected the connection that a packet is to
+ * make.  The tuple of its replies is chosen here then. */
+static int
+ct_call_expects(struct dp_ctx *ctx, struct dp_ct_run *run,
+                const struct dp_ct_action *action, uint32_t now)
+{
+    struct ct_call *call = CONTAINER_OF(ctx, struct ct_call, ctx);
+
+    call->expected = dpif_xdp_ct_is_expected(call->ct, &run->tuple,
+                                             &call->expectation);
+    if (!call->expected) {
+        return 0;
+    }
+    if (action->flags & DP_CT_NAT) {
+        const struct ct_expected *e = &call->expectation;
+
+        memcpy(run->reply.addr[e->nat_source], e->address, sizeof e->address);
+        if (dp_ct_is_taken(ctx, run, now)) {
+            return -1;
+        }
+    }
+    return 1;
+}
+
+/* dp/ct_new.h: what a new connection has besides. */
+static uint8_t
+ct_call_fill(struct dp_ctx *ctx, const struct dp_ct_action *action,
+             uint32_t index)
+{
+    struct ct_call *call = CONTAINER_OF(ctx, struct ct_call, ctx);
+    const struct ct_expected *e = &call->expectation;
+    struct dp_ct_cold *cold = &ctx->ct->cold[index];
+    const char *helper = call->action->helper;
+    uint8_t flags = 0;
+
+    if (helper && (call->control == CT_CONTROL_NONE
+                   || !strcmp(helper, call->control == CT_CONTROL_FTP
+                              ? "ftp" : "tftp"))) {
+        cold->helper = !strcmp(helper, "ftp") ? CT_HELPER_FTP : CT_HELPER_TFTP;
+        flags |= DP_CT_KEY_ENGINE;
+    }
+    if (call->expected) {
+        cold->parent = e->parent;
+        flags |= DP_CT_KEY_RELATED;
+        if (action->flags & DP_CT_NAT) {
+            ctx->ct->keys[index].nat = (e->nat_source ? DP_CT_NAT_SRC
+                                        : DP_CT_NAT_DST);
+        }
+    }
+    return flags;
+}
+
+/* A packet that nobody can track. */
+static void
+set_invalid(struct dp_packet *packet, uint16_t zone)
+{
+    struct dp_ct_md m = { .state = CS_TRACKED | CS_INVALID, .zone = zone };
+
+    store_metadata(&packet->md, &m);
+}
+
+/* Why a packet that was to make a connection made none. */
+static void
+explain_refusal(const struct ct_call *call, struct oxdp_ct *tables,
+                uint32_t n_full)
+{
+    const struct dp_ct_head *head = oxdp_ct_tables(tables)->head;
+    uint16_t zone = call->action->dp.zone;
+    uint32_t limit, count;
+
+    if (DP_READ_ONCE(head->n_full) != n_full) {
+        VLOG_WARN_RL(&rl, "%s: no room for one more connection: raise "
+                     "other_config:xdp-ct-max above %"PRIu32, call->ct->name,
+                     head->n);
+        return;
+    }
+    if (!oxdp_ct_limit_get(tables, zone, &limit, &count)
+        && !oxdp_ct_limit_get(tables, DP_CT_ZONE_DEFAULT, &limit, &count)) {
+        limit = UINT32_MAX;
+    }
+    if (count < limit && call->action->nat_configured
+        && DP_READ_ONCE(head->n_conns) < head->maxconns) {
+        VLOG_WARN_RL(&rl, "Unable to NAT due to tuple space exhaustion - "
+                     "if DoS attack, use firewalling and/or zone "
+                     "partitioning.");
+    }
+}
+
+/* Whether packets of the direction of 'ref' were rewritten. */
+static bool
+is_skewed(const struct dp_ct_cold *cold, uint32_t ref)
+{
+    bool of_replies = cold->helper & CT_HELPER_SKEWED_REPLY;
+
+    return of_replies == DP_CT_REF_REPLY(ref);
+}
+
+/* A control packet of FTP that answers a rewritten one acknowledges what its
+ * peer did not send; the tracker sees it corrected. */
+static void
+shift_before(struct ct_call *call, struct oxdp_ct *tables,
+             struct dp_packet *packet, const struct dp_frame *frame, bool v6,
+             const struct dp_ct_action *action, uint32_t now,
+             const struct dp_ct_run *run)
+{
+    struct dp_ct_run look = { .md = run->md };
+    const struct dp_ct_cold *cold;
+
+    if (dp_ct_packet(&call->ctx, frame, v6, action, &look) != 1) {
+        return;
+    }
+    if (look.md.zone != action->zone) {
+        look.md.state = 0;
+    }
+    dp_ct_look_up(&call->ctx, &look, now);
+    if (!look.ref || (action->flags & DP_CT_FORCE
+                      && DP_CT_REF_REPLY(look.ref))) {
+        return;
+    }
+    cold = &call->ctx.ct->cold[DP_CT_REF_INDEX(look.ref)];
+    if (cold->seq_skew && !is_skewed(cold, look.ref)
+        && !dpif_xdp_ct_ftp_has_address(packet, v6)) {
+        dpif_xdp_ct_ftp_shift(tables, packet, v6, look.ref);
+    }
+}
+
+/* What helpers do with a packet that was tracked. */
+static void
+help(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
+     bool v6, const struct dp_ct_action *action, const struct dp_ct_run *run)
+{
+    const struct dp_ct_cold *cold
+        = &call->ctx.ct->cold[DP_CT_REF_INDEX(run->ref)];
+    bool nat = action->flags & DP_CT_NAT;
+
+    if (call->control == CT_CONTROL_FTP && nat && cold->seq_skew
+        && is_skewed(cold, run->ref)
+        && !dpif_xdp_ct_ftp_has_address(packet, v6)) {
+        dpif_xdp_ct_ftp_shift(tables, packet, v6, run->ref);
+    }
+    if (cold->helper) {
+        dpif_xdp_ct_help(call->ct, packet, call->control, v6, nat, run->ref);
+    }
+}
+
+/* A packet of a connection that a helper expected, which it made if 'run' has
+ * one, has its parent's mark, label and tuple. */
+static void
+relate(struct ct_call *call, struct oxdp_ct *tables, struct dp_ct_run *run)
+{
+    const struct ct_expected *e = &call->expectation;
+
+    run->md.state |= CS_RELATED;
+    run->md.mark = e->mark;
+    memcpy(run->md.label, e->label, sizeof run->md.label);
+    if (run->ref) {
+        oxdp_ct_remark(tables, run->ref, e->mark, e->label);
+        run->remark = false;
+    } else {
+        dp_ct_write_tuple(&run->md, &e->parent);
+    }
+}
+
+static void
+track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
+      bool v6, uint32_t now)
+{
+    struct dp_ct_action action = call->action->dp;
+    const struct dp_ct_head *head = call->ctx.ct->head;
+    uint32_t n_full = DP_READ_ONCE(head->n_full);
+    struct dp_frame frame = {
+        .l3 = packet->l3_ofs,
+        .l4 = packet->l3_ofs == UINT16_MAX ? DP_NO_LAYER : packet->l4_ofs,
+        .l4_len = dp_packet_l4_size(packet),
+    };
+    struct dp_ct_run run;
+
+    if (packet->md.ct_state == CS_INVALID || dp_packet_ip_checksum_bad(packet)
+        || dp_packet_l4_checksum_bad(packet)) {
+        set_invalid(packet, action.zone);       /* A bad fragment, too. */
+        return;
+    }
+    call->ctx.start = call->ctx.data = dp_packet_data(packet);
+    call->ctx.end = call->ctx.data + dp_packet_size(packet);
+    call->expected = false;
+    call->control = dpif_xdp_ct_control(packet, call->action->tp_src,
+                                        call->action->tp_dst,
+                                        call->action->helper);
+    action.flags |= (dp_packet_ip_checksum_valid(packet) ? DP_CT_GOOD_L3 : 0)
+                    | (dp_packet_l4_checksum_valid(packet) ? DP_CT_GOOD_L4 : 0)
+                    | (call->control ? DP_CT_ANEW_EACH : 0);
+    load_metadata(&packet->md, &run.md);
+    if (call->control == CT_CONTROL_FTP && action.flags & DP_CT_NAT) {
+        shift_before(call, tables, packet, &frame, v6, &action, now, &run);
+    }
+    for (int i = 1; dp_ct(&call->ctx, &frame, v6, &action, now, &run)
+                    == DP_CT_BUSY; i++) {
+        if (i % TRIES_BEFORE_YIELDING == 0) {
+            sched_yield();
+        }
+    }
+    if (OVS_UNLIKELY(run.md.state == (CS_TRACKED | CS_NEW) && !run.ref)) {
+        if (call->expected || dpif_xdp_ct_is_expected(call->ct, &run.tuple,
+                                                      &call->expectation)) {
+            relate(call, tables, &run);
+        }
+        if (action.flags & DP_CT_COMMIT) {
+            explain_refusal(call, tables, n_full);
+        }
+    } else if (OVS_UNLIKELY(call->expected && run.ref)) {
+        relate(call, tables, &run);
+    }
+    if (run.remark) {
+        const uint64_t label[2] = { run.md.label[0], run.md.label[1] };
+
+        oxdp_ct_remark(tables, run.ref, run.md.mark, label);
+    }
+    store_metadata(&packet->md, &run.md);
+    if (OVS_UNLIKELY(call->control && run.ref)) {
+        help(call, tables, packet, v6, &action, &run);
+    }
+}
+
+static void
+parse_ct(struct dpif_xdp_ct *ct, const struct nlattr *attr,
+         const struct flow *flow, struct ct_action *action)
+{
+    const struct nlattr *a;
+    unsigned int left;
+
+    memset(action, 0, sizeof *action);
+    action->tp_src = flow->tp_src;
+    action->tp_dst = flow->tp_dst;
+    NL_NESTED_FOR_EACH_UNSAFE (a, left, attr) {
+        switch ((enum ovs_ct_attr) nl_attr_type(a)) {
+        case OVS_CT_ATTR_FORCE_COMMIT:
+            action->dp.flags |= DP_CT_FORCE | DP_CT_COMMIT;
+            break;
+        case OVS_CT_ATTR_COMMIT:
+            action->dp.flags |= DP_CT_COMMIT;
+            break;
+        case OVS_CT_ATTR_ZONE:
+            action->dp.zone = nl_attr_get_u16(a);
+            break;
+        case OVS_CT_ATTR_HELPER:
+            action->helper = nl_attr_get_string(a);
+            break;
+        case OVS_CT_ATTR_MARK: {
+            const uint32_t *mark = nl_attr_get(a);
+
+            action->dp.mark = mark[0];
+            action->dp.mark_mask = mark[1];
+            action->dp.flags |= DP_CT_MARK;
+            break;
+        }
+        case OVS_CT_ATTR_LABELS: {
+            const struct ovs_key_ct_labels *label = nl_attr_get(a);
+
+            memcpy(action->dp.label, &label[0], sizeof action->dp.label);
+            memcpy(action->dp.label_mask, &label[1],
+                   sizeof action->dp.label_mask);
+            action->dp.flags |= DP_CT_LABEL;
+            break;
+        }
+        case OVS_CT_ATTR_TIMEOUT: {
+            uint32_t id;
+
+            if (!str_to_uint(nl_attr_get_string(a), 10, &id)) {
+                VLOG_WARN_RL(&rl, "Invalid Timeout Policy ID: %s.",
+                             nl_attr_get_string(a));
+                id = DEFAULT_TP_ID;
+            }
+            action->dp.policy = dpif_xdp_ct_policy_index(ct, id);
+            break;
+        }
+        case OVS_CT_ATTR_NAT:
+            parse_nat(a, flow->dl_type == htons(ETH_TYPE_IPV6), action);
+            break;
+        case OVS_CT_ATTR_EVENTMASK:
+            /* There are no Netlink events to choose from. */
+            break;
+        case OVS_CT_ATTR_UNSPEC:
+        case __OVS_CT_ATTR_MAX:
+            OVS_NOT_REACHED();
+        }
+    }
+}
+
+static void
+parse_nat(const struct nlattr *nat, bool v6, struct ct_action *action)
+{
+    struct dp_ct_range *range = &action->dp.nat;
+    bool have_max_ip = false, have_min_port = false, have_max_port = false;
+    const struct nlattr *a;
+    unsigned int left;
+
+    action->dp.flags |= DP_CT_NAT;
+    NL_NESTED_FOR_EACH_UNSAFE (a, left, nat) {
+        size_t address_len = MIN(nl_attr_get_size(a), v6 ? 16 : 4);
+
+        switch ((enum ovs_nat_attr) nl_attr_type(a)) {
+        case OVS_NAT_ATTR_SRC:
+            action->dp.flags |= DP_CT_TO_SRC;
+            action->nat_configured = true;
+            break;
+        case OVS_NAT_ATTR_DST:
+            action->dp.flags |= DP_CT_TO_DST;
+            action->nat_configured = true;
+            break;
+        case OVS_NAT_ATTR_IP_MIN:
+            memcpy(range->min, nl_attr_get(a), address_len);
+            break;
+        case OVS_NAT_ATTR_IP_MAX:
+            memcpy(range->max, nl_attr_get(a), address_len);
+            have_max_ip = true;
+            break;
+        case OVS_NAT_ATTR_PROTO_MIN:
+            range->min_port = nl_attr_get_u16(a);
+            have_min_port = true;
+            break;
+        case OVS_NAT_ATTR_PROTO_MAX:
+            range->max_port = nl_attr_get_u16(a);
+            have_max_port = true;
+            break;
+        case OVS_NAT_ATTR_PERSISTENT:
+        case OVS_NAT_ATTR_PROTO_HASH:
+        case OVS_NAT_ATTR_PROTO_RANDOM:
+            break;
+        case OVS_NAT_ATTR_UNSPEC:
+        case __OVS_NAT_ATTR_MAX:
+            OVS_NOT_REACHED();
+        }
+    }
+
+    /* A range without an end is one address, one port. */
+    if (!have_max_ip) {
+        memcpy(range->max, range->min, sizeof range->max);
+    }
+    if (have_min_port && !have_max_port) {
+        range->max_port = range->min_port;
+    }
+    if ((have_min_port || have_max_port) && action->nat_configured) {
+        action->dp.flags |= DP_CT_TO_PORTS;
+    }
+}

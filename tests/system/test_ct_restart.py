@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections outlive the daemon: its tables are pinned, and the next daemon adopts them.
+
+    red (10.0.0.1, seen as 10.0.0.77) == three zones == green
+
+TCP at full speed goes on over each kind of end; a zone that forgot the connection would answer +new or +inv.
+"""
+import pathlib
+import re
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+from test_restart import Connection
+
+FOLDER = pathlib.Path("/sys/fs/bpf/ovs-xdp")
+ZONES = (1, 2, 3)
+SEEN = "10.0.0.77"
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("stock Open vSwitch's userspace datapath forgets its connections")
+
+
+def rules():
+    """red's packets pass zone after zone and are translated in the last; answers come back the same way.  What else is in a
+    zone is dropped."""
+    yield "table=0,priority=10,arp,actions=normal"
+    yield "table=0,priority=2,ip,in_port=to-red,actions=ct(zone=1,table=1)"
+    yield "table=0,priority=1,ip,actions=ct(zone=3,nat,table=13)"
+    for zone in ZONES:
+        there = {1: "ct(zone=2,table=2)", 2: "ct(zone=3,nat,table=3)", 3: "normal"}[zone]
+        back = {3: "ct(zone=2,table=12)", 2: "ct(zone=1,table=11)", 1: "normal"}[zone]
+        nat = f",nat(src={SEEN})" if zone == 3 else ""
+        for table, then in (zone, there), (zone + 10, back):
+            yield f"table={table},priority=3,ct_state=+trk+inv,actions=drop"
+            yield f"table={table},priority=2,ip,ct_state=+trk+est,actions={then}"
+            yield f"table={table},priority=1,actions=drop"
+        yield (f"table={zone},priority=2,tcp,ct_state=+trk+new,"
+               f"actions=ct(commit,zone={zone},exec(load:{zone}->NXM_NX_CT_MARK[]){nat}),{there}")
+
+
+def connections(switch):
+    """The connections to port 5011 without what changes: tuples, zones, marks."""
+    return sorted(re.sub(r",protoinfo=.*", "", line) for line in switch.appctl("dpctl/dump-conntrack").splitlines()
+                  if "dport=5011" in line)
+
+
+def dropped(switch):
+    """Packets that were +inv, or +new and not of red's making."""
+    return [line for line in switch.ofctl("dump-flows", "br0").splitlines()
+            if "actions=drop" in line and "n_packets=0," not in line]
+
+
+def end(switch, how):
+    switch.expected += ["left allocated when ofproto"]  # Flows that stay have recirculation ids; Open vSwitch complains.
+    if how == "kill":
+        switch.crash()
+    else:
+        switch.stop()
+
+
+@pytest.fixture(name="translated")
+def translated_network(network):
+    network.green.run("ip", "neighbour", "add", SEEN, "lladdr", lab.mac_of(network.red), "dev", "eth0")
+    network.switch.flows("br0", *rules())
+    return network
+
+
+def restart(switch, how):
+    switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
+    end(switch, how)
+    switch.start()
+    lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
+    switch.flows("br0", *rules())
+    switch.vsctl("remove", "open", ".", "other_config", "flow-restore-wait")
+
+
+@pytest.mark.parametrize("how", ("kill", "exit"))
+def test_tcp_with_nat_goes_on(translated, how):
+    switch = translated.switch
+    with Connection(translated.red, translated.green, "10.0.0.2") as connection:
+        connection.goes_on()
+        before = connections(switch)
+        assert len(before) == len(ZONES) and sum(SEEN in line for line in before) == 1
+        for _ in range(2):
+            restart(switch, how)
+            connection.goes_on()
+            assert connections(switch) == before
+            assert not dropped(switch)
+            assert "3 connections of the previous instance go on" in "\n".join(switch.log())
+        assert connection.same()
+    assert re.search(r"kept over the last restart:3\b", switch.appctl("xdp/ct-show"))
+
+
+def test_room_changes(translated):
+    """Tables of another size: the connections are copied."""
+    switch = translated.switch
+    with Connection(translated.red, translated.green, "10.0.0.2") as connection:
+        connection.goes_on()
+        before = connections(switch)
+        switch.vsctl("set", "open", ".", "other_config:xdp-ct-max=5000")
+        restart(switch, "kill")
+        connection.goes_on()
+        assert connections(switch) == before and not dropped(switch)
+        assert "room:5000 " in switch.appctl("xdp/ct-show")
+        assert connection.same()
+
+
+def test_cleanup_forgets(translated):
+    switch = translated.switch
+    traffic.tcp(translated.red, translated.green, "10.0.0.2", size=1000)
+    assert switch.appctl("dpctl/dump-conntrack").strip()
+    assert list(FOLDER.glob("*/ovs-xdp/state-ct_keys-*"))
+    switch.stop(cleanup=True)
+    assert not list(FOLDER.glob("*/ovs-xdp/state-ct_*"))
+    switch.start()
+    assert not switch.appctl("dpctl/dump-conntrack").strip()
+    assert "no flow had ct() yet" in switch.appctl("xdp/ct-show")
+
+
+def test_limits_go_on(translated):
+    """What was set goes on, too, and counts are those of the connections."""
+    switch = translated.switch
+    switch.appctl("dpctl/ct-set-limits", "default=9", "zone=1,limit=5")
+    switch.appctl("dpctl/ct-set-maxconns", "1234")
+    traffic.tcp(translated.red, translated.green, "10.0.0.2", size=1000)
+    restart(switch, "kill")
+    assert "zone=1,limit=5,count=1" in switch.appctl("dpctl/ct-get-limits", "zone=1")
+    assert switch.appctl("dpctl/ct-get-maxconns").strip() == "1234"
