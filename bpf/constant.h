@@ -22,7 +22,9 @@
     DP_TABLES(X)                    \
     X(runs, struct bpf_run_room)    \
     X(ports, struct bpf_port)       \
-    X(counters, struct bpf_counters)
+    X(counters, struct bpf_counters) \
+    X(tracing, struct bpf_tracing)  \
+    X(traces, struct bpf_trace_room)
 
 enum bpf_table {
 #define X(NAME, TYPE) BPF_TABLE_##NAME,

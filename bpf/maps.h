@@ -18,9 +18,15 @@
  *
  * ports           struct bpf_port, a power of two of entries.  The port of device i is in entry i & (size - 1) or, if
  *                 another device took that entry first, in ports_overflow.  Written as that.
- * runs            struct bpf_run_room by CPU: what a program has in hand.
+ * runs            struct bpf_run_room by CPU: what a program has in hand.  core/programs/trace.c starts 'countdown'.
  * counters        struct bpf_counters by counter slot and CPU; those of a slot are adjacent.  Written by the programs,
  *                 read and cleared by core/programs/counter.c.  Slot 0 counts for devices that are no port.
+ * tracing         struct bpf_tracing, one: which packets are traced.  Written by core/programs/trace.c, which does so only while no
+ *                 program has DP_PART_TRACE, or while it traces none.
+ * traces          struct bpf_trace_room by CPU: a traced packet while it is in hand, and what was counted.  Written by the programs;
+ *                 core/programs/trace.c reads the counters.
+ * traced          RINGBUF of struct dp_traced.  Written by the programs, read by core/programs/trace.c.  Full: the packet is missing,
+ *                 and counted as lost.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1
@@ -28,7 +34,10 @@
 #include <linux/types.h>
 
 #include "dp/counter.h"
+#include "dp/frame.h"
+#include "dp/key.h"
 #include "dp/record.h"
+#include "dp/trace.h"
 #include "dp/types.h"
 
 struct bpf_port {
@@ -45,7 +54,9 @@ _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 
 /* Space for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
 struct bpf_run_room {
-    __u64 room[64];
+    __u64 room[63];
+    __u32 countdown;        /* The packet with which it becomes 0 may be traced; 0: none is. */
+    __u32 pad;
 };
 
 struct bpf_skb_output {
@@ -71,5 +82,32 @@ struct bpf_counters {
 };
 
 #define BPF_COUNTER_SLOT_NO_PORT 0
+
+#define BPF_TRACE_ANY 0xffffffff
+#define BPF_TRACE_RING (1 << 20)        /* Bytes. */
+
+/* Which packets are traced. */
+struct bpf_tracing {
+    __u32 every;                /* One in so many on each CPU is looked at; 0: none is. */
+    __u32 bytes;                /* Copied of each, DP_TRACE_BYTES at most. */
+    __u32 in_port;              /* Datapath port, or BPF_TRACE_ANY. */
+    __u32 flow;                 /* One that a pass finds, or BPF_TRACE_ANY. */
+    __u64 reasons;              /* Bits of enum dp_reason: how it ends. */
+    __u64 has_key;              /* Whether it must match 'key' under 'mask'. */
+    union dp_key key;           /* Masked. */
+    union dp_key mask;
+};
+
+struct bpf_trace_room {
+    __u32 last;                 /* Of the numbers given out. */
+    __u32 pad;
+    __u64 looked_at;
+    __u64 matched;
+    __u64 lost;                 /* They matched, and the ring was full. */
+    struct dp_frame frame;      /* For the filter's key. */
+    __u32 pad1;
+    union dp_key key;
+    struct dp_traced out;
+};
 
 #endif /* bpf/maps.h */

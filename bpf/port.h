@@ -7,6 +7,7 @@
 #include "bpf/maps.h"
 #include "bpf/run.h"
 #include "bpf/tables.h"
+#include "bpf/trace.h"
 
 /* core/programs/maps.c sets the sizes of all maps before load. */
 struct {
@@ -34,7 +35,7 @@ static __always_inline void run_nothing(struct dp_run *run)
 }
 
 /* If run->passes is 0, only 'flow' and 'generation' of 'run' are valid. */
-static __always_inline void fill_record(struct dp_record *record, const struct bpf_port *port,
+static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, const struct bpf_port *port,
                                         const struct dp_run *run, enum dp_reason reason)
 {
     record->len = sizeof *record;
@@ -55,7 +56,7 @@ static __always_inline void fill_record(struct dp_record *record, const struct b
         record->skb_priority = 0;
         record->skb_mark = 0;
     }
-    record->reserved = 0;
+    record->trace = dp_is_traced(ctx, &run->traced) ? run->traced : 0;
 }
 
 /* This CPU's counters of 'slot'. */
@@ -84,9 +85,15 @@ static __always_inline void count(struct dp_ctx *ctx, __u32 slot, enum dp_reason
     }
 }
 
-/* As count(); also counts the frame's lookups. */
-static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, const struct dp_run *run,
-                                      __u32 length)
+/* As count(), of a frame that may be traced. */
+static __always_inline void count_traced(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, struct dp_run *run, __u32 length)
+{
+    count(ctx, slot, reason, length);
+    trace_end(ctx, run, reason);
+}
+
+/* As count_traced(); also counts the frame's lookups. */
+static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, struct dp_run *run, __u32 length)
 {
     struct bpf_counters *c = counters_of(ctx, slot);
 
@@ -99,6 +106,7 @@ static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_re
             c->n[DP_COUNTER_MASKS_WALKED] += run->walked.masks;
         }
     }
+    trace_end(ctx, run, reason);
 }
 
 /* Counts 'n' frames that were lost after what count() counted. */

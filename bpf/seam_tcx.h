@@ -73,6 +73,9 @@ DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
 
+#define TRACE_HOOK DP_TRACE_TCX
+DP_INLINE int dp_copy_out(struct dp_ctx *ctx, void *to, __u32 n) { return bpf_skb_load_bytes(ctx, 0, to, n); }
+
 /* No operation that needs these runs here (bpf/tcx.bpf.c): the kernel could not segment the packet afterwards. */
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return -1; }
 DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return -1; }

@@ -69,6 +69,10 @@ DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); 
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return bpf_xdp_adjust_head(ctx, n); }
 DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return bpf_xdp_adjust_tail(ctx, -(int) n); }
 
+/* Copies the frame's first 'n' bytes, which it has; for bpf/trace.h. */
+#define TRACE_HOOK DP_TRACE_XDP
+DP_INLINE int dp_copy_out(struct dp_ctx *ctx, void *to, __u32 n) { return bpf_xdp_load_bytes(ctx, 0, to, n); }
+
 #include "dp/seam_raw.h"
 
 #endif /* bpf/seam_xdp.h */

@@ -78,4 +78,17 @@ DP_INLINE __u32 dp_shared_shards(struct dp_ctx *ctx) { return NUMBER(NUMBER_SHAR
 BPF_TABLES(TABLE)
 #undef TABLE
 
+/* dp/trace.h. */
+DP_INLINE int dp_is_traced(struct dp_ctx *ctx, const __u32 *traced)
+{
+    return !DP_OMITS(ctx, DP_PART_TRACE) && DP_UNLIKELY(*traced);
+}
+
+DP_INLINE struct dp_way *dp_way_of(struct dp_ctx *ctx)
+{
+    struct bpf_trace_room *room = dp_traces_at(ctx, bpf_get_smp_processor_id());
+
+    return room ? &room->out.way : 0;
+}
+
 #endif /* bpf/tables.h */

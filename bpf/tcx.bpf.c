@@ -58,11 +58,11 @@ struct {
     __type(value, __u32);
 } upcall_sockets SEC(".maps");
 
-static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                   __u32 to, __u32 length);
 static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output);
-static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length);
 
 SEC("tc")
@@ -75,6 +75,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     if (!port || !run) {
         return TCX_NEXT;
     }
+    trace_begin(ctx, run, port->port_no, length);
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_nothing(run);
         return hand_up(ctx, port, run, DP_REASON_UP_OFF, length);
@@ -105,11 +106,12 @@ int oxdp_tcx(struct __sk_buff *ctx)
     }
 }
 
-static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                   __u32 to, __u32 length)
 {
     const struct bpf_skb_output *output = dp_output_of(to);
 
+    trace_to(ctx, run, DP_FATE_OUTPUT, to);
     if (!output) {
         count_run(ctx, port->counter_slot, DP_REASON_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
@@ -148,31 +150,31 @@ static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_sk
     return bpf_redirect_peer(output->ifindex, 0);
 }
 
-static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length)
 {
     struct bpf_upcall_header *header;
     __u8 *eth;
 
     if (!ctx->gso_size && length > upcall_max_len) {
-        count(ctx, port->counter_slot, DP_REASON_TOO_LONG, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_TOO_LONG, run, length);
         return TC_ACT_SHOT;
     }
     if (bpf_skb_change_head(ctx, sizeof *header, 0)) {
-        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
         return TC_ACT_SHOT;
     }
     eth = (__u8 *) (long) ctx->data;
     header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
     if ((void *) (header + 1) > (void *) (long) ctx->data_end) {
-        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
         return TC_ACT_SHOT;
     }
     dp_store64(eth, dp_load64(eth + sizeof *header));
     dp_store32(eth + 8, dp_load32(eth + sizeof *header + 8));
     header->eth_type = dp_htons(UPCALL_ETH_TYPE);
     header->counter_slot = port->counter_slot;
-    fill_record(&header->record, port, run, reason);
+    fill_record(ctx, &header->record, port, run, reason);
     count_run(ctx, port->counter_slot, reason, run, length);
     return bpf_redirect(upcall_ifindex, 0);
 }

@@ -37,13 +37,14 @@ struct {
     __array(values, struct group);
 } groups SEC(".maps");
 
-static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                   __u32 to, __u32 length);
-static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                         __u32 index, __u32 length);
-static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length);
-static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length);
+static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length);
+static __always_inline int leave_to_tcx(struct xdp_md *ctx, struct dp_run *run, enum dp_reason reason);
 
 /* Without flow tables the program needs no more than CAP_BPF: only with CAP_PERFMON may pointers be subtracted. */
 static __always_inline __u32 frame_length(struct xdp_md *ctx)
@@ -62,8 +63,9 @@ static __always_inline int datapath(struct xdp_md *ctx)
         count(ctx, BPF_COUNTER_SLOT_NO_PORT, DP_REASON_UNKNOWN_PORT, length);
         return XDP_PASS;
     }
+    trace_begin(ctx, run, port->port_no, length);
     if (!DP_OMITS(ctx, DP_PART_CHECKSUM) && DP_UNLIKELY(length > port->max_len)) {
-        return segments(ctx, port, length);
+        return segments(ctx, port, run, length);
     }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_nothing(run);
@@ -86,7 +88,10 @@ static __always_inline int datapath(struct xdp_md *ctx)
         count_run(ctx, port->counter_slot, reason_of(outcome), run, length);
         return XDP_DROP;
     case DP_FATE_SKB:
-        return port->continues ? XDP_PASS : hand_up(ctx, port, run, reason_of(outcome), length);
+        if (port->continues) {
+            return leave_to_tcx(ctx, run, reason_of(outcome));
+        }
+        return hand_up(ctx, port, run, reason_of(outcome), length);
     default:
         return hand_up(ctx, port, run, reason_of(outcome), length);
     }
@@ -101,12 +106,14 @@ int oxdp_xdp(struct xdp_md *ctx)
 }
 #endif
 
-static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                   __u32 to, __u32 length)
 {
     if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
         dp_cut_tail(ctx, run->frame.cut);
     }
+
+    trace_to(ctx, run, DP_FATE_OUTPUT, to);
 
     int verdict = bpf_redirect_map(&outputs, to, XDP_DROP);
 
@@ -116,9 +123,11 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 }
 
 /* The kernel copies the frame for each port but the last, and skips ports that do not take it. */
-static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                         __u32 index, __u32 length)
 {
+    trace_to(ctx, run, DP_FATE_GROUP, index);
+
     void *group = DP_OMITS_OP(ctx, DP_OP_GROUP) ? 0 : bpf_map_lookup_elem(&groups, &index);
     int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 
@@ -127,45 +136,53 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
     return verdict;
 }
 
-static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run,
+static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length)
 {
     __u32 queue = ctx->rx_queue_index;
 
     if (queue >= port->n_queues) {
-        count(ctx, port->counter_slot, DP_REASON_NO_SOCKET, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_NO_SOCKET, run, length);
         return XDP_DROP;
     }
     if (bpf_xdp_adjust_head(ctx, -DP_RECORD_LEN)) {
-        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
         return XDP_DROP;
     }
 
     struct dp_record *record = (void *) (long) ctx->data;
 
     if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
-        count(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
         return XDP_DROP;
     }
-    fill_record(record, port, run, reason);
+    fill_record(ctx, record, port, run, reason);
 
     int verdict = bpf_redirect_map(&sockets, port->first_socket + queue, XDP_DROP);
 
     if (verdict == XDP_REDIRECT) {
         count_run(ctx, port->counter_slot, reason, run, length);
     } else {
-        count(ctx, port->counter_slot, DP_REASON_NO_SOCKET, length);
+        count_traced(ctx, port->counter_slot, DP_REASON_NO_SOCKET, run, length);
     }
     return verdict;
 }
 
 /* A packet with GSO, which generic XDP gets before it is segmented, as from a guest's TCP.  AF_XDP sockets and devices
  * would refuse it (-ENOSPC, -EMSGSIZE), and no counter would show that.  tcx takes it as it is. */
-static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, __u32 length)
+static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length)
 {
     if (port->continues) {
-        return XDP_PASS;
+        return leave_to_tcx(ctx, run, DP_REASON_SEGMENTS);
     }
-    count(ctx, port->counter_slot, DP_REASON_SEGMENTS, length);
+    count_traced(ctx, port->counter_slot, DP_REASON_SEGMENTS, run, length);
     return XDP_DROP;
+}
+
+/* The program at tcx on the same device gets the packet, and counts it. */
+static __always_inline int leave_to_tcx(struct xdp_md *ctx, struct dp_run *run, enum dp_reason reason)
+{
+    trace_to(ctx, run, DP_FATE_SKB, 0);
+    trace_end(ctx, run, reason);
+    return XDP_PASS;
 }

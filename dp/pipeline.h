@@ -24,8 +24,10 @@
 #include "dp/parse.h"
 #include "dp/predict.h"
 #include "dp/reason.h"
+#include "dp/trace.h"
 
 #define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
+_Static_assert(DP_MAX_PASSES == DP_WAY_PASSES, "a traced packet's way has room for all passes");
 
 /* How a run ended. */
 struct dp_outcome {
@@ -37,6 +39,7 @@ struct dp_outcome {
 struct dp_run {
     union dp_key key;           /* Of the last pass. */
     __u32 arrived;              /* For the hook: bytes of the frame as it arrived. */
+    __u32 traced;               /* For the hook: number of the traced packet, or 0. */
     struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
     __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
@@ -49,6 +52,8 @@ struct dp_run {
         };
         __u64 uncommon;         /* 0: it was one hit in the signature cache. */
     };
+    __u32 fate;                 /* For the hook, of a traced packet: as in struct dp_outcome. */
+    __u32 to;
 };
 
 /* A pass's enum dp_fate and its 'arg', as a stage returns them. */
@@ -57,6 +62,7 @@ struct dp_run {
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg);
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
+DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
 DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags);
@@ -147,6 +153,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
     if (flow) {
         index = expected->flow;
         expected->hits++;
+        if (dp_is_traced(ctx, &run->traced)) {
+            dp_note_way(ctx, run, index, 1);
+        }
     } else {
         if (DP_TAKES_SKBS) {
             dp_out_of_reach(ctx);       /* dp_predict() may have looked too far. */
@@ -154,6 +163,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
 
         enum dp_reason reason = dp_find(ctx, run, &flow, &index);
 
+        if (dp_is_traced(ctx, &run->traced)) {
+            dp_note_way(ctx, run, index, 0);
+        }
         if (!flow) {
             return dp_upcall(run, DP_NO_FLOW, 0, reason);
         }
@@ -205,6 +217,37 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         run->key.recirc_id = *ret_arg;
     }
     return fate;
+}
+
+/* Notes which flow a pass of a traced packet found, or DP_NO_FLOW.  'is_last': it was in the last-flow cache. */
+DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last)
+{
+    const struct dp_flow *entry = dp_flows_at(ctx, flow);
+    struct dp_way *way = dp_way_of(ctx);
+    struct dp_way_pass *pass;
+
+    if (!run || !way) {
+        return 0;
+    }
+
+    __u64 n = way->n;
+
+    DP_OPAQUE(n);
+    if (n >= DP_WAY_PASSES) {
+        return 0;
+    }
+    DP_OPAQUE(n);
+    pass = &way->pass[n];
+    way->n = n + 1;
+    pass->flow = flow;
+    pass->generation = entry ? entry->generation : 0;
+    pass->has = run->frame.has;
+    pass->masks = run->walked.masks - way->masks;
+    pass->found = is_last ? DP_FOUND_LAST : !entry ? DP_FOUND_NOTHING
+        : run->walked.hits != way->hits ? DP_FOUND_MASKS : DP_FOUND_CACHE;
+    way->masks = run->walked.masks;
+    way->hits = run->walked.hits;
+    return 0;
 }
 
 /* Parses the frame and looks up its flow.  Returns why there is none. */

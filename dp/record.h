@@ -20,7 +20,7 @@
 #include "dp/reason.h"
 
 /* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 2
+#define DP_RECORD_VERSION 3
 
 /* Parts of a record, besides what each has. */
 #define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */
@@ -39,7 +39,8 @@ struct dp_record {
     __u32 dp_hash;
     __u32 skb_priority;
     __u32 skb_mark;
-    __u32 reserved;
+
+    __u32 trace;        /* Number of the traced packet (dp/trace.h); 0: it is not traced. */
 };
 
 #define DP_RECORD_LEN 40

@@ -9,6 +9,7 @@
 #include "dp/ct_table.h"
 #include "dp/omit.h"
 #include "dp/table.h"
+#include "dp/trace.h"
 #include "dp/types.h"
 
 struct dp_ctx {
@@ -20,11 +21,16 @@ struct dp_ctx {
     struct dp_tables *tables;
     struct dp_ct_tables *ct;    /* Connections: dp/ct.h. */
     struct dp_omit omit;        /* What is left out. */
+    struct dp_way *way;         /* Where the frame's way is noted, or NULL. */
 };
 
 DP_INLINE int dp_omits(const struct dp_ctx *ctx, __u32 first, __u32 last) { return dp_omit_has(&ctx->omit, first, last); }
 DP_INLINE __u64 dp_omitted_words(const struct dp_ctx *ctx) { return ctx->omit.words; }
 DP_INLINE __u64 dp_omitted_ops(const struct dp_ctx *ctx) { return ctx->omit.ops; }
+
+/* Whether this run is traced, and where its way is noted (dp/trace.h). */
+DP_INLINE int dp_is_traced(const struct dp_ctx *ctx, const __u32 *traced) { return ctx->way != NULL; }
+DP_INLINE struct dp_way *dp_way_of(struct dp_ctx *ctx) { return ctx->way; }
 
 DP_INLINE __u32 dp_len(struct dp_ctx *ctx) { return ctx->end - ctx->data; }
 

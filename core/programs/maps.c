@@ -121,7 +121,7 @@ static int make_tables(struct oxdp_progs *progs, uint32_t n_flows)
     err = oxdp_memory_create(&config, progs->n_direct, progs->max_ports + 1, progs->n_cpu_ids, old_fd, &progs->memory);
     progs->memory.constants.omit.parts = oxdp_has_multi_buffer() ? 0 : DP_PART_FRAGS;
     if (err || !n_flows) {
-        progs->memory.constants.omit.parts |= DP_PART_TABLES;
+        progs->memory.constants.omit.parts |= DP_PART_TABLES | DP_PART_TRACE;
         return err;
     }
     oxdp_grace(NULL);           /* Loads its programs now, not when the first flow is deleted. */

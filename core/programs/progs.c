@@ -21,6 +21,7 @@
 #include "core/programs/specialise.h"
 #include "core/programs/state.h"
 #include "core/programs/tcx.h"
+#include "core/programs/trace.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
 static void pin(struct oxdp_progs *);
@@ -71,6 +72,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     if (!progs) {
         return;
     }
+    oxdp_trace_stop(progs);
     oxdp_special_stop(progs);
     oxdp_groups_stop(progs);
     for (uint32_t i = 0; progs->attachments && i < progs->max_ports; i++) {

@@ -17,6 +17,7 @@ struct oxdp_pins;
 struct oxdp_program;
 struct oxdp_table;
 struct oxdp_tcx;
+struct oxdp_trace;
 struct xdp_bpf;
 
 struct oxdp_progs {
@@ -34,6 +35,7 @@ struct oxdp_progs {
     struct oxdp_table *table;           /* NULL: no flow tables. */
 
     struct oxdp_tcx *tcx;               /* core/programs/tcx.c; NULL: no port has tcx. */
+    struct oxdp_trace *trace;           /* core/programs/trace.c; NULL: nobody traces. */
 
     /* Ports. */
     uint32_t n_direct;                  /* Entries of the map 'ports': a power of two. */

@@ -95,6 +95,20 @@ void oxdp_special_end_attach(struct oxdp_progs *progs)
     pthread_mutex_unlock(&progs->special.mutex);
 }
 
+void oxdp_special_trace(struct oxdp_progs *progs, const struct oxdp_needs *needs)
+{
+    struct oxdp_special *s = &progs->special;
+
+    pthread_mutex_lock(&s->mutex);
+    memset(&s->traced, 0, sizeof s->traced);
+    if (needs) {
+        s->traced = *needs;
+        require(progs, needs);
+    }
+    s->quiet = 0;               /* A program for just that comes soon. */
+    pthread_mutex_unlock(&s->mutex);
+}
+
 void oxdp_special_renew(struct oxdp_progs *progs)
 {
     activate(progs, progs->special.omitting);
@@ -205,6 +219,7 @@ static int specialise(struct oxdp_progs *progs)
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         needs.parts |= progs->attachments[i].port.local_stack ? DP_PART_CHECKSUM : 0;
     }
+    oxdp_needs_add(&needs, &s->traced);
     omit = oxdp_needs_complement(&needs);
     if (any) {
         err = load_all(progs, &omit);

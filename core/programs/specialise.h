@@ -29,6 +29,7 @@ struct oxdp_special {
     struct oxdp_needs wanted;           /* By flows for which there is no specialised program. */
     struct oxdp_needs told;             /* By flows since look 'told_looks': calls that add nothing return early. */
     uint32_t told_looks;                /* Both are the caller's of oxdp_progs_require(). */
+    struct oxdp_needs traced;           /* By tracing, DP_PART_TRACE among it; nothing while nobody traces. */
     uint32_t quiet;                     /* Ticks since that changed. */
     uint64_t asked, answered;           /* Times that the thread was asked to specialise. */
     uint64_t replaced;                  /* Times that programs were. */
@@ -38,6 +39,9 @@ struct oxdp_special {
 /* Starts and stops the thread.  0 or a negative errno. */
 int oxdp_special_start(struct oxdp_progs *progs);
 void oxdp_special_stop(struct oxdp_progs *progs);
+
+/* Has programs with what tracing needs, 'needs', from now on; NULL: tracing has ended. */
+void oxdp_special_trace(struct oxdp_progs *progs, const struct oxdp_needs *needs);
 
 /* Gives every link the program that its port has now.  Called with the mutex. */
 void oxdp_special_renew(struct oxdp_progs *progs);

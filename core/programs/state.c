@@ -36,6 +36,8 @@ enum oxdp_restart oxdp_state_rule(enum bpf_table i)
     case BPF_TABLE_ops:
     case BPF_TABLE_blobs:
     case BPF_TABLE_runs:
+    case BPF_TABLE_tracing:
+    case BPF_TABLE_traces:
         return OXDP_RESTART_ANEW;
     case BPF_TABLE_ports:       /* By port number, which Open vSwitch gives out anew: the device tells which is which. */
     case BPF_TABLE_counters:

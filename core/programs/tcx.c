@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -17,18 +16,13 @@
 #include "core/kernel/clsact.h"
 #include "core/kernel/ethtool.h"
 #include "core/kernel/grace.h"
-#include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/shortcut.h"
 #include "core/kernel/ticks.h"
 #include "core/kernel/veth.h"
-#include "core/multi_buffer.h"
-#include "core/privilege.h"
 #include "core/programs/attachment.h"
 #include "core/programs/before.h"
-#include "core/programs/capability.h"
 #include "core/programs/link.h"
-#include "core/programs/maps.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/specialise.h"
@@ -43,17 +37,6 @@
 
 #define MAX_OTHERS 64                   /* BPF_MPROG_MAX of the kernel. */
 
-struct oxdp_tcx {
-    struct tcx_bpf *skel;
-    struct dp_capability capability;
-    struct bpf_skb_output *outputs;     /* 'max_ports': as in the map.  Other threads read 'ifindex' alone. */
-    struct oxdp_ticks *ticks;           /* NULL: no peer redirect. */
-    char near[IF_NAMESIZE], far[IF_NAMESIZE];
-    bool has_pair;
-    int upcall_link_fd;                 /* -1: none. */
-    uint32_t prog_id;                   /* Of the program that ports have. */
-};
-
 /* Offloads that are turned off, so that the kernel segments and checksums in software. */
 static const char *const unfinished[] = {
     OXDP_OFFLOADS_TO_FINISH, "tx-scatter-gather", "tx-scatter-gather-fraglist", "tx-generic-segmentation",
@@ -65,18 +48,6 @@ static const char *const unfinished[] = {
 };
 
 static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx);
-
-/* Of the upcall pair: frames have the record in them, too. */
-static uint32_t upcall_mtu(void)
-{
-    return oxdp_has_multi_buffer() ? OXDP_VETH_MTU : OXDP_FRAME_TCX_MTU + sizeof(struct bpf_upcall_header);
-}
-
-/* The longest packet, with Ethernet header and one tag. */
-static uint32_t upcall_max_len(void)
-{
-    return upcall_mtu() - sizeof(struct bpf_upcall_header) + 18;
-}
 
 static void name_pair(const char *name, char near[IF_NAMESIZE], char far[IF_NAMESIZE])
 {
@@ -93,7 +64,6 @@ bool oxdp_tcx_needs_device(const char *name, const char *device)
 }
 
 static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
-static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, char **ret_error);
 static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error);
@@ -116,7 +86,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
     }
     tcx->upcall_link_fd = -1;
     err = make_pair(tcx, name, n_queues, ret_error);
-    err = err ? err : load(progs, tcx, ret_error);
+    err = err ? err : oxdp_tcx_load(progs, tcx, ret_error);
     err = err ? err : attach_upcall(progs, tcx, ret_error);
     if (err) {
         destroy(progs, tcx);
@@ -126,6 +96,9 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
         tcx->ticks = NULL;              /* Then peer redirect is never permitted. */
     }
     __atomic_store_n(&progs->tcx, tcx, __ATOMIC_RELEASE);       /* Complete: other threads may ask for it now. */
+    if (progs->trace) {
+        oxdp_tcx_trace(progs, true, NULL);      /* Else packets of this hook are missing. */
+    }
     return 0;
 }
 
@@ -143,6 +116,7 @@ static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx)
     if (tcx->upcall_link_fd >= 0) {
         close(tcx->upcall_link_fd);
     }
+    bpf_object__close(tcx->traced);
     tcx_bpf__destroy(tcx->skel);
     oxdp_ticks_close(tcx->ticks);
     if (tcx->has_pair) {
@@ -253,8 +227,7 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **r
     LIBBPF_OPTS(bpf_link_create_opts, link);
     char name[32];
 
-    at->tcx_fd = bpf_link_create(bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx), at->ifindex, ATTACH_TCX_INGRESS,
-                                 &link);
+    at->tcx_fd = bpf_link_create(oxdp_tcx_program(progs->tcx), at->ifindex, ATTACH_TCX_INGRESS, &link);
     if (at->tcx_fd == -EINVAL) {
         return attach_filter(progs, at, ret_error);
     }
@@ -287,7 +260,7 @@ static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, c
 /* The pinned program tells the next process whose filter it is. */
 static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error)
 {
-    int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx);
+    int prog_fd = oxdp_tcx_program(progs->tcx);
     int err = oxdp_clsact_attach(at->ifindex, prog_fd, ret_error);
     char name[32];
 
@@ -302,6 +275,31 @@ int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     at->old_tcx = false;
     return at->clsact ? put_filter(progs, at, NULL) : 0;
+}
+
+int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error)
+{
+    struct oxdp_tcx *tcx = progs->tcx;
+    int err = tcx ? oxdp_tcx_load_traced(progs, tcx, on, ret_error) : 0;
+
+    if (!tcx || err) {
+        return err;
+    }
+    for (uint32_t i = 0; i < progs->max_ports; i++) {
+        struct oxdp_attachment *at = &progs->attachments[i];
+
+        /* A device that is gone has no program, and needs none. */
+        if (at->ifindex && at->clsact && !at->old_tcx) {
+            put_filter(progs, at, NULL);
+        } else if (at->ifindex && at->tcx_fd >= 0) {
+            bpf_link_update(at->tcx_fd, oxdp_tcx_program(tcx), NULL);
+        }
+    }
+    if (!on) {
+        bpf_object__close(tcx->traced);
+        tcx->traced = NULL;
+    }
+    return 0;
 }
 
 /* A foreign program there serves the same purpose. */
@@ -380,7 +378,7 @@ bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
         return false;
     }
     if (at->clsact) {
-        return at->old_tcx || oxdp_clsact_runs(ifindex, bpf_program__fd(progs->tcx->skel->progs.oxdp_tcx));
+        return at->old_tcx || oxdp_clsact_runs(ifindex, oxdp_tcx_program(progs->tcx));
     }
     /* The info of a tcx link has its device where that of an XDP link has it; libbpf's header may lack tcx. */
     return !bpf_obj_get_info_by_fd(at->tcx_fd, &info, &len) && (int) info.xdp.ifindex == ifindex;
@@ -478,7 +476,7 @@ static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, 
     if (is_our_pair(tcx->near, tcx->far)) {
         oxdp_veth_delete(tcx->near);
     }
-    err = oxdp_veth_create(tcx->near, tcx->far, n_queues, upcall_mtu());
+    err = oxdp_veth_create(tcx->near, tcx->far, n_queues, oxdp_tcx_upcall_mtu());
     if (err == -EEXIST) {
         return oxdp_fail(err, ret_error, "there is a device %s or %s already, a name that this datapath needs for "
                          "itself: rename it", tcx->near, tcx->far);
@@ -494,65 +492,6 @@ static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, 
         close(fd);
     }
     return err ? oxdp_fail(err, ret_error, "cannot turn off the offloads of %s: %s", tcx->near, strerror(-err)) : 0;
-}
-
-/* The skeleton, over a copy of its object with the constants, which the caller frees after loading. */
-static int open_object(const struct oxdp_progs *progs, struct oxdp_tcx *tcx, void **ret_image)
-{
-    size_t size;
-    const void *image = tcx_bpf__elf_bytes(&size);
-
-    *ret_image = oxdp_constants_put(&progs->memory.constants, image, size);
-    tcx->skel = *ret_image ? calloc(1, sizeof *tcx->skel) : NULL;
-    if (!tcx->skel) {
-        return -ENOMEM;
-    }
-    if (tcx_bpf__create_skeleton(tcx->skel)) {
-        return -errno;
-    }
-    tcx->skel->skeleton->data = *ret_image;
-    tcx->skel->skeleton->data_sz = size;
-    return bpf_object__open_skeleton(tcx->skel->skeleton, NULL);
-}
-
-static int load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
-{
-    struct bpf_prog_info info = { 0 };
-    uint32_t len = sizeof info;
-    char advice[OXDP_PRIVILEGE_ADVICE];
-    char *refusal = NULL;
-    void *image = NULL;
-    const char *heard;
-    int err;
-
-    oxdp_libbpf_listen();
-    err = open_object(progs, tcx, &image);
-    err = err ? err : oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal);
-    if (!err) {
-        tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
-        tcx->skel->rodata->upcall_max_len = upcall_max_len();
-        bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);
-        if (oxdp_has_multi_buffer()) {
-            bpf_program__set_flags(tcx->skel->progs.oxdp_pass, BPF_F_XDP_HAS_FRAGS);
-            bpf_program__set_flags(tcx->skel->progs.oxdp_upcall, BPF_F_XDP_HAS_FRAGS);
-        }
-        err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
-    }
-    err = err ? err : tcx_bpf__load(tcx->skel);
-    err = err ? err : bpf_obj_get_info_by_fd(bpf_program__fd(tcx->skel->progs.oxdp_tcx), &info, &len);
-    tcx->prog_id = info.id;
-    free(image);
-    heard = oxdp_libbpf_heard();
-    if (refusal) {
-        *ret_error = refusal;
-        return err;
-    }
-    if (err == -EPERM || (err == -EACCES && !oxdp_privilege_has(CAP_PERFMON))) {
-        return oxdp_fail(err, ret_error, "the tcx program does not load (%s): %s", strerror(-err),
-                         oxdp_privilege_advice(advice));
-    }
-    return err ? oxdp_fail(err, ret_error, "the tcx program does not load (%s)%s%s", strerror(-err),
-                           heard[0] ? "; libbpf says: " : "", heard) : 0;
 }
 
 static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)

@@ -1,12 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/programs/tcx.c for the rest of this room. */
+/* core/programs/tcx.c and tcx_load.c for the rest of this room. */
 #ifndef OXDP_TCX_PRIVATE_H
 #define OXDP_TCX_PRIVATE_H 1
 
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dp/capability.h"
+
+struct bpf_object;
+struct bpf_skb_output;
 struct oxdp_attachment;
 struct oxdp_progs;
+struct oxdp_ticks;
+struct tcx_bpf;
+
+struct oxdp_tcx {
+    struct tcx_bpf *skel;
+    struct dp_capability capability;
+    struct bpf_skb_output *outputs;     /* 'max_ports': as in the map.  Other threads read 'ifindex' alone. */
+    struct oxdp_ticks *ticks;           /* NULL: no peer redirect. */
+    char near[IF_NAMESIZE], far[IF_NAMESIZE];
+    bool has_pair;
+    int upcall_link_fd;                 /* -1: none. */
+    struct bpf_object *traced;          /* The program with DP_PART_TRACE, while somebody traces; or NULL. */
+    bool is_traced;                     /* Ports have that. */
+    uint32_t prog_id;                   /* Of the program that ports have. */
+};
 
 /* Replaces the previous instance's program by ours.  0 or a negative errno. */
 int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at);
+
+/* Gives ports the program that can trace packets ('on'), or the one that cannot, each from one packet to the next.  0; or a
+ * negative errno with a sentence in '*ret_error', and nothing has changed. */
+int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error);
+
+/* tcx_load.c: loads the programs as 'tcx->skel', and closes nothing on failure.  0, or a negative errno with a sentence. */
+int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
+
+/* tcx_load.c: loads 'tcx->traced' over the same maps if 'on', and notes which program ports are to have. */
+int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error);
+
+/* tcx_load.c: the program that ports are to have. */
+int oxdp_tcx_program(const struct oxdp_tcx *tcx);
+
+/* tcx_load.c: MTU of the upcall pair. */
+uint32_t oxdp_tcx_upcall_mtu(void);
 
 #endif /* core/programs/tcx_private.h */

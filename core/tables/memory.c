@@ -27,6 +27,8 @@ int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports,
     number[BPF_LAST_runs] = n_cpu_ids - 1;
     number[BPF_LAST_ports] = n_ports - 1;
     number[BPF_LAST_counters] = n_slots * n_cpu_ids - 1;
+    number[BPF_LAST_tracing] = 0;
+    number[BPF_LAST_traces] = n_cpu_ids - 1;
     number[BPF_NUMBER_SHARED_SHARDS] = config->n_cpus > config->n_shards ? config->n_shards : 0;
 #define X(NAME, TYPE)                                                                                               \
     if (!err) {                                                                                                     \

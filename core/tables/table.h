@@ -137,6 +137,9 @@ struct oxdp_table_mask_info {
  * many. */
 uint32_t oxdp_table_masks(const struct oxdp_table *, struct oxdp_table_mask_info *ret_masks);
 
+/* The masked key and the mask of a flow.  False: there is none with that index. */
+bool oxdp_table_match(const struct oxdp_table *, uint32_t flow, union dp_key *ret_key, union dp_key *ret_mask);
+
 struct oxdp_table_usage {
     uint32_t flows;             /* Linked. */
     uint32_t unlinked;          /* Waiting for oxdp_table_reclaim(). */

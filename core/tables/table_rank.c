@@ -73,3 +73,15 @@ uint32_t oxdp_table_masks(const struct oxdp_table *t, struct oxdp_table_mask_inf
     }
     return oxdp_table_n_masks(head);
 }
+
+bool oxdp_table_match(const struct oxdp_table *t, uint32_t flow, union dp_key *ret_key, union dp_key *ret_mask)
+{
+    uint32_t mask = flow < t->mem.n_flows ? DP_READ_ONCE(t->mem.flows[flow].mask) : 0;
+
+    if (!mask || mask > DP_MAX_MASKS) {
+        return false;
+    }
+    oxdp_table_flow_key(t, mask, flow, ret_key);
+    oxdp_table_mask_key(t, mask, ret_mask);
+    return true;
+}

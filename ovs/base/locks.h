@@ -10,14 +10,14 @@
  *   dp->upcall.rwlock               for reading around each upcall; for writing
  *                                   while ofproto has upcalls disabled
  *   dump->mutex                     the position of a dump of flows
- *   fp->settle_mutex                waiting until programs are done with flows
+ *   fp->reclaim_mutex               waiting until programs are done with flows
  *   dp->flow_mutex                  writers of flows
  *   port->tx_rwlock                 senders for reading; for writing to open and
  *                                   close a port
  *   sender->mutex                   packets that wait for a socket
  *   dp->engine.mutex                the list of threads, for an instant
  *   connections, meters, bonds,     each in its own files, taken last
- *   netdevs
+ *   netdevs, traces
  *
  * An engine thread holds 'thread->mutex' also during upcalls.  So nothing that
  * operate(), execute() or the upcall callback reach may take it, nor what is
@@ -47,10 +47,10 @@ extern struct dpif_xdp_lock dpif_xdp_upcall_rwlock
     OVS_ACQ_AFTER(dpif_xdp_thread_mutex);
 extern struct dpif_xdp_lock dpif_xdp_dump_mutex
     OVS_ACQ_AFTER(dpif_xdp_upcall_rwlock);
-extern struct dpif_xdp_lock dpif_xdp_settle_mutex
+extern struct dpif_xdp_lock dpif_xdp_reclaim_mutex
     OVS_ACQ_AFTER(dpif_xdp_dump_mutex);
 extern struct dpif_xdp_lock dpif_xdp_flow_mutex
-    OVS_ACQ_AFTER(dpif_xdp_settle_mutex);
+    OVS_ACQ_AFTER(dpif_xdp_reclaim_mutex);
 extern struct dpif_xdp_lock dpif_xdp_tx_rwlock
     OVS_ACQ_AFTER(dpif_xdp_flow_mutex);
 extern struct dpif_xdp_lock dpif_xdp_waiting_mutex

@@ -109,6 +109,9 @@ dpif_xdp_count_drops(struct dpif_xdp_dp *dp, enum dpif_xdp_drop drop,
     uint64_t orig;
 
     atomic_add_relaxed(&dp->counts.drops[drop], n, &orig);
+    if (dpif_xdp_is_traced()) {
+        dpif_xdp_trace_note_drop(dp, dpif_xdp_drop_text(drop));
+    }
 }
 
 void

@@ -33,6 +33,7 @@
 #include "ovs-thread.h"
 #include "ovs/base/locks.h"
 #include "ovs/datapath/port_table.h"
+#include "ovs/datapath/trace.h"
 #include "ovs/lookup/flow_table.h"
 #include "ovs/state/bond.h"
 #include "ovs/state/meter.h"
@@ -190,6 +191,7 @@ struct dpif_xdp_dp {
     struct dpif_xdp_dp_senders senders;
     struct dpif_xdp_dp_provider provider;
     struct dpif_xdp_dp_counts counts;
+    struct dpif_xdp_trace trace;
 };
 
 struct dpif_xdp {

@@ -338,6 +338,11 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         ofpbuf_clear(&actions);
         error = dpif_xdp_upcall(dp, packet, &flow, NULL, &ufid,
                                 DPIF_UC_ACTION, userdata, &actions, NULL);
+        if (dpif_xdp_is_traced()) {
+            dpif_xdp_trace_note(dp, "action userspace: upcall to ofproto%s%s",
+                                error ? ": " : "",
+                                error ? ovs_strerror(error) : "");
+        }
         if (!error || error == ENOSPC) {
             struct dp_packet_batch one;
             struct dpif_xdp_flow_key key;

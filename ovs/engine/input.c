@@ -9,9 +9,11 @@
 #include "dpif.h"
 #include "flow.h"
 #include "odp-util.h"
+#include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
 #include "ovs/base/usdt.h"
 #include "ovs/flows/flows.h"
+#include "uuid.h"
 
 /* The packets of a burst that match one flow. */
 struct flow_batch {
@@ -248,12 +250,67 @@ found:
     dp_packet_batch_add(&batch->packets, packet);
 }
 
+/* Notes for a traced packet that its flow is 'flow': found, or new. */
+static void
+note_flow(const struct dpif_xdp_ctx *ctx, const struct dpif_xdp_flow *flow,
+          const char *what)
+{
+    struct ds match = DS_EMPTY_INITIALIZER, actions = DS_EMPTY_INITIALIZER;
+
+    dpif_xdp_flow_to_text(ctx->dp, flow, &match, &actions);
+    dpif_xdp_trace_note(ctx->dp, "%s ufid:"UUID_FMT", %s, actions:%s", what,
+                        UUID_ARGS((struct uuid *) &flow->ufid),
+                        ds_cstr_ro(&match), ds_cstr_ro(&actions));
+    ds_destroy(&match);
+    ds_destroy(&actions);
+}
+
+/* Notes that a traced packet ends where it is, if 'actions' say so. */
+static void
+note_end(const struct dpif_xdp_ctx *ctx, const struct nlattr *actions,
+         size_t size)
+{
+    if (!size || nl_attr_type(actions) == OVS_ACTION_ATTR_DROP) {
+        dpif_xdp_trace_note_drop(ctx->dp, "as the actions say");
+    }
+}
+
+/* Notes what ofproto answered for a traced packet. */
+static void
+note_upcall(const struct dpif_xdp_ctx *ctx, const struct ofpbuf *actions,
+            int error)
+{
+    struct ds ds = DS_EMPTY_INITIALIZER;
+
+    format_odp_actions(&ds, actions->data, actions->size, NULL);
+    dpif_xdp_trace_note(ctx->dp, "no flow: upcall to ofproto, which answers "
+                        "actions:%s%s", ds_cstr(&ds),
+                        error ? ", for this packet alone" : "");
+    ds_destroy(&ds);
+}
+
+/* Notes which flow a traced packet brought. */
+static void
+note_installed(const struct dpif_xdp_ctx *ctx, const struct dpif_xdp_key *key)
+{
+    const struct dpif_xdp_flow *flow
+        = dpif_xdp_flows_lookup(&ctx->dp->flows, key);
+
+    if (flow) {
+        note_flow(ctx, flow, "installed");
+    }
+}
+
 static void
 execute_flow(struct dpif_xdp_ctx *ctx, struct flow_batch *batch)
 {
     const struct dpif_xdp_actions *actions
         = dpif_xdp_flow_actions(batch->flow);
 
+    if (dpif_xdp_is_traced()) {
+        note_flow(ctx, batch->flow, "flow");
+        note_end(ctx, actions->actions, actions->size);
+    }
     dpif_xdp_flow_used(batch->flow, dp_packet_batch_size(&batch->packets),
                        batch->n_bytes, batch->tcp_flags, ctx->now / 1000);
     dpif_xdp_execute_actions(ctx, &batch->packets, true, batch->flow->key,
@@ -337,6 +394,10 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
         return;
     }
 
+    if (dpif_xdp_is_traced()) {
+        note_upcall(ctx, actions, error);
+        note_end(ctx, actions->data, actions->size);
+    }
     dp_packet_batch_init_packet(&batch, packet);
     dpif_xdp_execute_actions(ctx, &batch, true, &key->mf, actions->data,
                              actions->size,
@@ -356,5 +417,8 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
                                   install->size, false);
         }
         dpif_xdp_flow_unlock(dp);
+        if (dpif_xdp_is_traced()) {
+            note_installed(ctx, key);
+        }
     }
 }

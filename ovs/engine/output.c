@@ -26,6 +26,11 @@ dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         return false;
     }
 
+    if (dpif_xdp_is_traced()) {
+        dpif_xdp_trace_note(ctx->dp, "sent to port %"PRIu32" (%s)", port_no,
+                            netdev_get_name(port->netdev));
+    }
+
     struct dpif_xdp_out *out = find_out(ctx, port, n);
     struct dp_packet *packet;
 

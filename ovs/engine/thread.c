@@ -47,9 +47,20 @@ static void forget_quiet(struct dpif_xdp_thread *thread)
     OVS_REQUIRES(dpif_xdp_thread_mutex);
 static void wait_for_packets(struct dpif_xdp_thread *thread, int timeout_ms)
     OVS_REQUIRES(dpif_xdp_thread_mutex);
+struct burst;
 static int rxq_receive(struct dpif_xdp_dp *, struct dpif_xdp_rxq *,
-                       struct dp_packet_batch *, struct dpif_xdp_flow *[]);
+                       struct burst *);
+static void handle_burst(struct dpif_xdp_ctx *, struct burst *);
 static void complete_transmissions(struct dpif_xdp_dp *);
+
+/* Packets that came together. */
+struct burst {
+    struct dp_packet_batch packets;
+    bool has_records;                   /* From a program: the rest is valid. */
+    struct dpif_xdp_flow *matched[NETDEV_MAX_BURST];    /* Flow, or NULL. */
+    uint32_t traced[NETDEV_MAX_BURST];  /* Number, or 0 if it is not traced. */
+    uint32_t any_traced;                /* Not 0: some are. */
+};
 
 /* The only way back from actions to lookup. */
 static void
@@ -163,24 +174,56 @@ poll_active(struct dpif_xdp_thread *thread)
 static bool
 poll_rxq(struct dpif_xdp_thread *thread, struct dpif_xdp_rxq *rxq)
 {
-    struct dpif_xdp_flow *matched[NETDEV_MAX_BURST];
-    struct dp_packet_batch batch;
     struct dpif_xdp_ctx ctx;
-    int n = rxq_receive(thread->dp, rxq, &batch, matched);
+    struct burst burst;
+    int n = rxq_receive(thread->dp, rxq, &burst);
 
     if (!n) {
         return false;
     }
     dpif_xdp_ctx_init(&ctx, thread->dp, thread);
-    dpif_xdp_input(&ctx, &batch, rxq->sock ? matched : NULL);
+    handle_burst(&ctx, &burst);
     for (int i = 1; i < MAX_BURSTS && n == NETDEV_MAX_BURST; i++) {
-        n = rxq_receive(thread->dp, rxq, &batch, matched);
+        n = rxq_receive(thread->dp, rxq, &burst);
         if (n) {
-            dpif_xdp_input(&ctx, &batch, rxq->sock ? matched : NULL);
+            handle_burst(&ctx, &burst);
         }
     }
     dpif_xdp_output_flush(&ctx);
     return true;
+}
+
+/* Handles a burst: a traced packet alone, so that what happens meanwhile is
+ * known to happen to it. */
+static void
+handle_burst(struct dpif_xdp_ctx *ctx, struct burst *burst)
+{
+    size_t n = dp_packet_batch_size(&burst->packets);
+
+    if (OVS_LIKELY(!burst->any_traced)) {
+        dpif_xdp_input(ctx, &burst->packets,
+                       burst->has_records ? burst->matched : NULL);
+        return;
+    }
+    for (size_t first = 0, behind; first < n; first = behind) {
+        struct dp_packet_batch part;
+
+        dp_packet_batch_init(&part);
+        behind = first;
+        do {
+            dp_packet_batch_add(&part, burst->packets.packets[behind++]);
+        } while (behind < n && !burst->traced[first]
+                 && !burst->traced[behind]);
+        if (burst->traced[first]) {
+            dpif_xdp_output_flush(ctx);
+            *dpif_xdp_traced_get() = burst->traced[first];
+        }
+        dpif_xdp_input(ctx, &part, &burst->matched[first]);
+        if (burst->traced[first]) {
+            dpif_xdp_output_flush(ctx);
+            *dpif_xdp_traced_get() = 0;
+        }
+    }
 }
 
 bool
@@ -270,18 +313,20 @@ dpif_xdp_thread_activate(struct dpif_xdp_thread *thread,
     thread->active[thread->n_active++] = rxq;
 }
 
-/* Receives a burst from 'rxq' into 'batch', with the packets' metadata set,
- * and, from a socket, the flow that a program matched to each, or NULL, into
- * 'matched'.  Returns the number of packets. */
+/* Receives a burst from 'rxq', with the packets' metadata set.  Returns the
+ * number of packets. */
 static int
 rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
-            struct dp_packet_batch *batch, struct dpif_xdp_flow *matched[])
+            struct burst *burst)
 {
+    struct dp_packet_batch *batch = &burst->packets;
     struct dpif_xdp_port *port = rxq->port;
     struct dp_packet *packet;
     uint64_t orig;
 
     dp_packet_batch_init(batch);
+    burst->has_records = rxq->sock != NULL;
+    burst->any_traced = 0;
     if (rxq->sock) {
         struct oxdp_desc descs[NETDEV_MAX_BURST];
         uint32_t n = oxdp_sock_rx(rxq->sock, descs, NETDEV_MAX_BURST);
@@ -316,8 +361,10 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
                 packet->md.skb_priority = record->skb_priority;
                 packet->md.pkt_mark = record->skb_mark;
             }
-            matched[dp_packet_batch_size(batch)]
+            burst->matched[dp_packet_batch_size(batch)]
                 = dpif_xdp_fastpath_matched(dp, record);
+            burst->traced[dp_packet_batch_size(batch)] = record->trace;
+            burst->any_traced |= record->trace;
             dpif_xdp_usdt_slow_path(record->in_port, record->reason, packet);
             if (port->local_stack) {
                 oxdp_checksum_complete(dp_packet_data(packet),
@@ -342,14 +389,13 @@ void
 dpif_xdp_poll_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct dpif_xdp_flow *matched[NETDEV_MAX_BURST];
-        struct dp_packet_batch batch;
         struct dpif_xdp_ctx ctx;
+        struct burst burst;
 
         if (port->rxqs[i].fd < 0
-            && rxq_receive(dp, &port->rxqs[i], &batch, matched)) {
+            && rxq_receive(dp, &port->rxqs[i], &burst)) {
             dpif_xdp_ctx_init(&ctx, dp, NULL);
-            dpif_xdp_input(&ctx, &batch, NULL);
+            dpif_xdp_input(&ctx, &burst.packets, NULL);
             dpif_xdp_output_flush(&ctx);
         }
     }

@@ -160,6 +160,29 @@ dpif_xdp_compile_match(const struct flow *flow,
     return DPIF_XDP_COMPILE_OK;
 }
 
+bool
+dpif_xdp_compile_filter(const struct flow *flow,
+                        const struct flow_wildcards *wc, union dp_key *key,
+                        union dp_key *mask)
+{
+    struct kind kind = {
+        .dl_type = flow->dl_type,
+        .nw_proto = wc->masks.nw_proto == UINT8_MAX ? flow->nw_proto : 0,
+    };
+    struct dpif_xdp_compiled_mask compiled;
+
+    compile_mask(wc, kind, &compiled);
+    if (compiled.reason == DPIF_XDP_COMPILE_KEY_FIELD) {
+        return false;
+    }
+    *mask = compiled.mask;
+    copy(flow, kind, key);
+    for (int i = 0; i < DP_KEY_WORDS; i++) {
+        key->w[i] &= mask->w[i];
+    }
+    return true;
+}
+
 #define MOVE(TO, FROM)                                      \
     do {                                                    \
         BUILD_ASSERT(sizeof (TO) == sizeof (FROM));         \

@@ -451,6 +451,12 @@ dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *flow)
     return dpif_xdp_fastpath_finds(flow) && flow->fp.reason == REASON_OK;
 }
 
+uint32_t
+dpif_xdp_fastpath_index(const struct dpif_xdp_flow *flow)
+{
+    return flow->fp.index;
+}
+
 const char *
 dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *flow)
 {

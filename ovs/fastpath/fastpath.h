@@ -93,6 +93,13 @@ bool dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *);
  * packets of a port without a device. */
 const char *dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *);
 
+/* The index of a flow that dpif_xdp_fastpath_finds() in the tables. */
+uint32_t dpif_xdp_fastpath_index(const struct dpif_xdp_flow *);
+
+/* Puts "mask" into 'report': the fields that entry 'index' matches. */
+void dpif_xdp_fastpath_report_mask(const struct dpif_xdp_dp *,
+                                   uint32_t index, struct json *report);
+
 /* Adds what programs counted for 'flow' to '*stats'.  Any thread. */
 void dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *,
                                  const struct dpif_xdp_flow *,

@@ -218,3 +218,17 @@ dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *dp,
     }
     free(masks);
 }
+
+void
+dpif_xdp_fastpath_report_mask(const struct dpif_xdp_dp *dp, uint32_t index,
+                              struct json *report)
+{
+    union dp_key key, mask;
+    char *text;
+
+    if (oxdp_table_match(dp->fastpath->table, index, &key, &mask)) {
+        text = oxdp_mask_to_text(&mask, &key);
+        dpif_xdp_report_text(report, "mask", text);
+        free(text);
+    }
+}

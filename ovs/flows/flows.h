@@ -13,6 +13,7 @@ struct dpif_flow_dump_types;
 struct dpif_flow_get;
 struct dpif_flow_stats;
 struct dpif_op;
+struct ds;
 struct odp_support;
 struct ofpbuf;
 
@@ -46,6 +47,12 @@ void dpif_xdp_flow_format(const struct dpif_xdp_dp *,
                           const struct dpif_xdp_flow *flow,
                           struct ofpbuf *key_buf, struct ofpbuf *mask_buf,
                           struct dpif_flow *ret, bool terse);
+
+/* Appends the match of 'flow' and its actions, as dpctl/dump-flows prints
+ * them. */
+void dpif_xdp_flow_to_text(const struct dpif_xdp_dp *,
+                           const struct dpif_xdp_flow *flow, struct ds *match,
+                           struct ds *actions);
 void dpif_xdp_flow_get_stats(const struct dpif_xdp_dp *,
                              const struct dpif_xdp_flow *,
                              struct dpif_flow_stats *);

@@ -17,6 +17,7 @@
 #include "ovs/base/report.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/provider/provider_private.h"
+#include "ovs/provider/trace.h"
 #include "core/programs/progs.h"
 #include "netdev.h"
 #include "unixctl.h"
@@ -145,22 +146,10 @@ struct search {
     bool port_found;
 };
 
-/* Whether 'name' is that of 'dp', with or without its type. */
-static bool
-is_dp(const struct dpif_xdp_dp *dp, const char *name)
-{
-    size_t type_len = strlen(dp->class->type);
-
-    return (!strcmp(name, dp->name)
-            || (!strncmp(name, dp->class->type, type_len)
-                && name[type_len] == '@'
-                && !strcmp(name + type_len + 1, dp->name)));
-}
-
 static bool
 is_asked_for(const struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query)
 {
-    return !query->dp || is_dp(dp, query->dp);
+    return !query->dp || dpif_xdp_query_is_dp(dp, query->dp);
 }
 
 static void
@@ -387,6 +376,7 @@ dpif_xdp_appctl_init(void)
                                      run_command,
                                      CONST_CAST(struct command *, command));
         }
+        dpif_xdp_trace_init_commands();
         ovsthread_once_done(&once);
     }
 }

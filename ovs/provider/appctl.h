@@ -31,6 +31,9 @@ struct dpif_xdp_port **dpif_xdp_query_ports(const struct dpif_xdp_dp *,
                                             const struct dpif_xdp_query *,
                                             size_t *n);
 
+/* query.c: whether 'name' is that of 'dp', with or without its type. */
+bool dpif_xdp_query_is_dp(const struct dpif_xdp_dp *dp, const char *name);
+
 /* show.c: xdp/show. */
 void dpif_xdp_show_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
                           struct json *report);

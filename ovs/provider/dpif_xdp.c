@@ -26,6 +26,7 @@
 #include "ovs/provider/ct_dpif.h"
 #include "ovs/provider/provider_private.h"
 #include "ovs/provider/sole.h"
+#include "ovs/provider/trace.h"
 #include "seq.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp);
@@ -121,6 +122,7 @@ dpif_xdp_run(struct dpif *dpif)
     uint64_t tnl_seq;
 
     dpif_xdp_ports_run(dp);
+    dpif_xdp_trace_run(dp);
     dpif_xdp_coverage_count_engine(dp);
     if (time_msec() >= dp->provider.next_optimize) {
         dp->provider.next_optimize = time_msec() + OPTIMIZE_INTERVAL_MS;
@@ -150,6 +152,7 @@ dpif_xdp_wait(struct dpif *dpif)
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
     dpif_xdp_ports_wait(dp);
+    dpif_xdp_trace_wait(dp);
     seq_wait(tnl_conf_seq, dp->provider.last_tnl_conf_seq);
 }
 
@@ -341,6 +344,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_registry_mutex)
 {
     dpif_xdp_registry_remove(dp);
+    dpif_xdp_trace_forget(dp);
 
     /* ofproto answers no upcalls any more.  They are disabled, that is, locked,
      * and the engine's threads need the lock to end. */
@@ -371,6 +375,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_port_table_destroy(&dp->port_table);
     dpif_xdp_meters_destroy(&dp->meters);
     dpif_xdp_bonds_destroy(&dp->bonds);
+    dpif_xdp_trace_destroy(&dp->trace);
     dpif_xdp_upcall_destroy(dp);
     ovs_mutex_destroy(&dp->port_mutex);
     dpif_xdp_engine_destroy(dp);
@@ -408,6 +413,7 @@ create_dp(const struct dpif_class *class, const char *name,
     dpif_xdp_flows_init(&dp->flows);
     dpif_xdp_meters_init(&dp->meters);
     dpif_xdp_bonds_init(&dp->bonds);
+    dpif_xdp_trace_init(&dp->trace);
     dp->ct = dpif_xdp_ct_create(name);
     dpif_xdp_ports_init(dp);
     dpif_xdp_config_init(dp);

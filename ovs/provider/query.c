@@ -49,3 +49,14 @@ dpif_xdp_query_ports(const struct dpif_xdp_dp *dp,
     qsort(ports, *n, sizeof *ports, compare_ports);
     return ports;
 }
+
+bool
+dpif_xdp_query_is_dp(const struct dpif_xdp_dp *dp, const char *name)
+{
+    size_t type_len = strlen(dp->class->type);
+
+    return (!strcmp(name, dp->name)
+            || (!strncmp(name, dp->class->type, type_len)
+                && name[type_len] == '@'
+                && !strcmp(name + type_len + 1, dp->name)));
+}

@@ -60,8 +60,8 @@ def test_symptoms(network):
     follow(switch, "TCP is slow")
 
     switch.flows("br0", "priority=5,icmp,nw_dst=10.0.0.2,actions=drop", "priority=0,actions=normal")
-    ping(network)
-    follow(switch, "Packets vanish")
+    with network.red.start("ping", "-q", "-i", "0.05", "10.0.0.2"):
+        follow(switch, "Packets vanish")
 
     switch.flows("br0", "priority=5,icmp,in_port=to-red,actions=output(port=to-green,max_len=100)", "priority=0,actions=normal")
     ping(network)

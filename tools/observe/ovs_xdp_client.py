@@ -24,6 +24,11 @@ class Refused(Exception):
     """The daemon's own sentence."""
 
 
+def plain(text):
+    """Without what moves a terminal's cursor: names may contain anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
 def socket_path(target=None):
     """The control socket: 'target' if it is a path, else that of the daemon of that name."""
     target = target or "ovs-vswitchd"

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads the tcx programs.  One of them is loaded twice while somebody traces packets. */
+#include "core/programs/tcx_private.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/kernel/libbpf_log.h"
+#include "core/multi_buffer.h"
+#include "core/privilege.h"
+#include "core/programs/capability.h"
+#include "core/programs/maps.h"
+#include "core/programs/progs_struct.h"
+
+/* After core/tables/memory.h, which has the types of the maps. */
+#include "bpf/tcx.skel.h"
+
+/* Frames have the record in them, too. */
+uint32_t oxdp_tcx_upcall_mtu(void)
+{
+    return oxdp_has_multi_buffer() ? OXDP_VETH_MTU : OXDP_FRAME_TCX_MTU + sizeof(struct bpf_upcall_header);
+}
+
+/* The longest packet, with Ethernet header and one tag. */
+static uint32_t upcall_max_len(void)
+{
+    return oxdp_tcx_upcall_mtu() - sizeof(struct bpf_upcall_header) + 18;
+}
+
+/* A copy of the object with its constants.  Only a program that is 'traced' has DP_PART_TRACE. */
+static void *put_constants(const struct oxdp_progs *progs, bool traced, const void *image, size_t size)
+{
+    struct oxdp_constants constants = progs->memory.constants;
+
+    constants.omit.parts |= traced ? 0 : DP_PART_TRACE;
+    return oxdp_constants_put(&constants, image, size);
+}
+
+/* The skeleton, over a copy of its object with the constants, which the caller frees after loading. */
+static int open_object(const struct oxdp_progs *progs, struct oxdp_tcx *tcx, void **ret_image)
+{
+    size_t size;
+    const void *image = tcx_bpf__elf_bytes(&size);
+
+    *ret_image = put_constants(progs, false, image, size);
+    tcx->skel = *ret_image ? calloc(1, sizeof *tcx->skel) : NULL;
+    if (!tcx->skel) {
+        return -ENOMEM;
+    }
+    if (tcx_bpf__create_skeleton(tcx->skel)) {
+        return -errno;
+    }
+    tcx->skel->skeleton->data = *ret_image;
+    tcx->skel->skeleton->data_sz = size;
+    return bpf_object__open_skeleton(tcx->skel->skeleton, NULL);
+}
+
+int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error)
+{
+    struct bpf_prog_info info = { 0 };
+    uint32_t len = sizeof info;
+    char advice[OXDP_PRIVILEGE_ADVICE];
+    char *refusal = NULL;
+    void *image = NULL;
+    const char *heard;
+    int err;
+
+    oxdp_libbpf_listen();
+    err = open_object(progs, tcx, &image);
+    err = err ? err : oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal);
+    if (!err) {
+        tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
+        tcx->skel->rodata->upcall_max_len = upcall_max_len();
+        bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);
+        if (oxdp_has_multi_buffer()) {
+            bpf_program__set_flags(tcx->skel->progs.oxdp_pass, BPF_F_XDP_HAS_FRAGS);
+            bpf_program__set_flags(tcx->skel->progs.oxdp_upcall, BPF_F_XDP_HAS_FRAGS);
+        }
+        err = oxdp_maps_share(progs, tcx->skel->obj, &refusal);
+    }
+    err = err ? err : tcx_bpf__load(tcx->skel);
+    err = err ? err : bpf_obj_get_info_by_fd(bpf_program__fd(tcx->skel->progs.oxdp_tcx), &info, &len);
+    tcx->prog_id = info.id;
+    free(image);
+    heard = oxdp_libbpf_heard();
+    if (refusal) {
+        *ret_error = refusal;
+        return err;
+    }
+    if (err == -EPERM || (err == -EACCES && !oxdp_privilege_has(CAP_PERFMON))) {
+        return oxdp_fail(err, ret_error, "the tcx program does not load (%s): %s", strerror(-err),
+                         oxdp_privilege_advice(advice));
+    }
+    return err ? oxdp_fail(err, ret_error, "the tcx program does not load (%s)%s%s", strerror(-err),
+                           heard[0] ? "; libbpf says: " : "", heard) : 0;
+}
+
+int oxdp_tcx_program(const struct oxdp_tcx *tcx)
+{
+    return tcx->is_traced ? bpf_program__fd(bpf_object__find_program_by_name(tcx->traced, "oxdp_tcx"))
+        : bpf_program__fd(tcx->skel->progs.oxdp_tcx);
+}
+
+/* Opens the object once more, over the maps of the first. */
+static int open_traced(const struct oxdp_tcx *tcx, const void *image, size_t size, struct bpf_object **ret_object)
+{
+    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = tcx->skel->skeleton->name);
+    struct bpf_object *object = bpf_object__open_mem(image, size, &opts);
+    struct bpf_program *program;
+    struct bpf_map *map;
+    int err = object ? 0 : -errno;
+
+    if (err) {
+        return err;
+    }
+    bpf_object__for_each_map(map, object) {
+        const struct bpf_map *first = bpf_object__find_map_by_name(tcx->skel->obj, bpf_map__name(map));
+
+        err = err ? err : !first ? -ENOENT : bpf_map__reuse_fd(map, bpf_map__fd(first));
+    }
+    bpf_object__for_each_program(program, object) {
+        bpf_program__set_autoload(program, !strcmp(bpf_program__name(program), "oxdp_tcx"));
+    }
+    *ret_object = object;
+    return err;
+}
+
+static uint32_t id_of(int prog_fd)
+{
+    struct bpf_prog_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    return bpf_obj_get_info_by_fd(prog_fd, &info, &len) ? 0 : info.id;
+}
+
+int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error)
+{
+    struct bpf_object *object = NULL;
+    size_t size;
+    const void *image = tcx_bpf__elf_bytes(&size);
+    void *copy;
+    int err = 0;
+
+    if (on && !tcx->traced) {
+        oxdp_libbpf_listen();
+        copy = put_constants(progs, true, image, size);
+        err = copy ? open_traced(tcx, copy, size, &object) : -ENOMEM;
+        err = err ? err : bpf_object__load(object);
+        free(copy);
+        if (err) {
+            bpf_object__close(object);
+            return oxdp_fail(err, ret_error, "the tcx program that traces packets does not load (%s); libbpf says: %s",
+                             strerror(-err), oxdp_libbpf_heard());
+        }
+        tcx->traced = object;
+    }
+    tcx->is_traced = on;
+    tcx->prog_id = id_of(oxdp_tcx_program(tcx));
+    return 0;
+}

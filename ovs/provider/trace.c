@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ovs-appctl xdp/trace, and the commands with which ovs-xdp-trace follows.
+ *
+ *   programs --ring--+
+ *                    +--> packets of the session --> answers
+ *   engine --lines---+
+ *
+ * There is one session at a time, because programs have one filter.  That of
+ * xdp/trace ends with its answer; that of xdp/trace-start with xdp/trace-stop,
+ * or when nobody has asked for a while. */
+#include <config.h>
+
+#include "ovs/provider/trace.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/programs/progs.h"
+#include "dp/table.h"
+#include "odp-util.h"
+#include "openvswitch/dynamic-string.h"
+#include "openvswitch/json.h"
+#include "openvswitch/poll-loop.h"
+#include "openvswitch/vlog.h"
+#include "ovs/base/report.h"
+#include "ovs/datapath/datapath.h"
+#include "ovs/fastpath/fastpath.h"
+#include "ovs/provider/appctl.h"
+#include "timeval.h"
+#include "unixctl.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_trace);
+
+#define READ_MS 20                      /* Between two looks at the ring. */
+#define ENGINE_MS 100                   /* For the engine's lines. */
+#define IDLE_MS 10000                   /* Without xdp/trace-read. */
+#define MAX_PACKETS 1000                /* That wait to be asked for. */
+
+struct session {
+    char *id;                           /* No other of any process has it. */
+    struct dpif_xdp_dp *dp;
+    struct dpif_xdp_trace_request request;
+    struct unixctl_conn *conn;          /* Waits for the answer; or NULL. */
+    long long int end;                  /* When that is due; monotonic ms. */
+    long long int asked;                /* Last; monotonic ms. */
+    struct ovs_list packets;            /* struct dpif_xdp_trace_packet. */
+    size_t n;
+    struct oxdp_trace_counts counts;    /* When it was stopped. */
+    bool stopped;                       /* Enough packets have come. */
+    uint64_t n_lost;                    /* Lines of the engine. */
+};
+
+static struct session *session;         /* NULL: nobody traces. */
+
+static void
+packet_free(struct dpif_xdp_trace_packet *packet)
+{
+    struct dpif_xdp_trace_line *line;
+
+    LIST_FOR_EACH_POP (line, node, &packet->lines) {
+        dpif_xdp_trace_line_free(line);
+    }
+    free(packet);
+}
+
+/* Has programs trace no more. */
+static void
+stop(struct session *s)
+{
+    if (!s->stopped) {
+        s->counts = oxdp_trace_counts(s->dp->progs);
+        oxdp_trace_stop(s->dp->progs);
+        s->stopped = true;
+    }
+}
+
+static void
+session_end(void)
+{
+    struct dpif_xdp_trace_packet *packet;
+
+    stop(session);
+    LIST_FOR_EACH_POP (packet, node, &session->packets) {
+        packet_free(packet);
+    }
+    dpif_xdp_trace_request_free(&session->request);
+    free(session->id);
+    free(session);
+    session = NULL;
+}
+
+/* oxdp_trace_fn. */
+static void
+add_packet(const struct dp_traced *traced, void *session_)
+{
+    struct session *s = session_;
+    size_t size = offsetof(struct dp_traced, bytes) + traced->captured;
+    struct dpif_xdp_trace_packet *packet
+        = xmalloc(offsetof(struct dpif_xdp_trace_packet, traced)
+                  + sizeof *traced);
+
+    memcpy(&packet->traced, traced, size);
+    ovs_list_init(&packet->lines);
+    packet->seen = time_msec();
+    packet->dropped = false;
+    ovs_list_push_back(&s->packets, &packet->node);
+    s->n++;
+}
+
+/* Gives 'line' to its packet.  Frees it if nobody wants that packet. */
+static void
+add_line(struct session *s, struct dpif_xdp_trace_line *line)
+{
+    struct dpif_xdp_trace_packet *packet;
+
+    LIST_FOR_EACH_REVERSE (packet, node, &s->packets) {
+        if (packet->traced.id == line->id) {
+            ovs_list_push_back(&packet->lines, &line->node);
+            packet->dropped |= line->dropped;
+            return;
+        }
+    }
+    dpif_xdp_trace_line_free(line);
+}
+
+/* Whether all of 'packet' is known. */
+static bool
+is_complete(const struct dpif_xdp_trace_packet *packet)
+{
+    return (dpif_xdp_trace_end_of(packet->traced.reason)
+            != DPIF_XDP_TRACE_ENGINE || packet->traced.fate == DP_FATE_SKB
+            || time_msec() >= packet->seen + ENGINE_MS);
+}
+
+/* Whether 'packet', complete, is one that the session asked for. */
+static bool
+is_wanted(const struct session *s, const struct dpif_xdp_trace_packet *packet)
+{
+    return (!s->request.drops || s->request.slow || packet->dropped
+            || (dpif_xdp_trace_end_of(packet->traced.reason)
+                == DPIF_XDP_TRACE_DROPPED));
+}
+
+/* How many packets of the session are complete. */
+static size_t
+count_complete(struct session *s)
+{
+    struct dpif_xdp_trace_packet *packet;
+    size_t n = 0;
+
+    LIST_FOR_EACH_SAFE (packet, node, &s->packets) {
+        if (!is_complete(packet)) {
+            continue;
+        }
+        if (is_wanted(s, packet)) {
+            n++;
+        } else {
+            ovs_list_remove(&packet->node);
+            packet_free(packet);
+            s->n--;
+        }
+    }
+    return n;
+}
+
+/* Collects what has come.  The engine gets a packet after the ring, so its
+ * lines are taken first: each packet of theirs is known then. */
+static void
+collect(struct session *s)
+{
+    struct ovs_list lines = OVS_LIST_INITIALIZER(&lines);
+    size_t limit = s->conn ? MIN(s->request.count, MAX_PACKETS) : MAX_PACKETS;
+    struct dpif_xdp_trace_line *line;
+
+    s->n_lost += dpif_xdp_trace_take(s->dp, &lines);
+    if (!s->stopped && s->n < limit) {
+        oxdp_trace_read(s->dp->progs, limit - s->n, add_packet, s);
+    }
+    LIST_FOR_EACH_POP (line, node, &lines) {
+        add_line(s, line);
+    }
+}
+
+/* A flow that was changed has another place in the tables. */
+static void
+follow_flow(struct session *s)
+{
+    const struct dpif_xdp_flow *flow;
+
+    if (s->request.has_flow && !s->stopped) {
+        dpif_xdp_flow_lock(s->dp);
+        flow = dpif_xdp_flows_find(&s->dp->flows, &s->request.ufid);
+        if (flow && dpif_xdp_fastpath_finds(flow)) {
+            oxdp_trace_set_flow(s->dp->progs, dpif_xdp_fastpath_index(flow));
+        }
+        dpif_xdp_flow_unlock(s->dp);
+    }
+}
+
+/* The answer: all packets that are complete, which are forgotten then. */
+static char *
+make_answer(struct session *s)
+{
+    struct oxdp_trace_counts counts
+        = s->stopped ? s->counts : oxdp_trace_counts(s->dp->progs);
+    struct json *answer = json_object_create();
+    struct json *report = dpif_xdp_report_element(
+        dpif_xdp_report_array(answer, "datapaths"));
+    struct json *array = dpif_xdp_report_array(report, "packets");
+    struct dpif_xdp_trace_packet *packet;
+    struct ds ds = DS_EMPTY_INITIALIZER;
+    size_t n = 0;
+    char *text;
+
+    count_complete(s);
+    LIST_FOR_EACH_SAFE (packet, node, &s->packets) {
+        if (is_complete(packet) && n < s->request.count) {
+            struct json *element = dpif_xdp_report_element(array);
+
+            dpif_xdp_trace_report_packet(s->dp, packet, element);
+            dpif_xdp_trace_text_packet(element, &ds);
+            dpif_xdp_report_text(element, "text", ds_cstr(&ds));
+            if (s->request.json) {
+                ds_clear(&ds);
+            }
+            ovs_list_remove(&packet->node);
+            packet_free(packet);
+            s->n--;
+            n++;
+        }
+    }
+    dpif_xdp_report_text(answer, "version", OXDP_VERSION);
+    dpif_xdp_report_text(report, "type", s->dp->class->type);
+    dpif_xdp_report_text(report, "name", s->dp->name);
+    dpif_xdp_report_text(report, "session", s->id);
+    dpif_xdp_report_int(report, "every", s->request.filter.every);
+    dpif_xdp_report_int(report, "looked_at", counts.looked_at);
+    dpif_xdp_report_int(report, "matched", counts.matched);
+    dpif_xdp_report_int(report, "lost", counts.lost);
+    dpif_xdp_report_int(report, "engine_lines_lost", s->n_lost);
+    if (s->request.json) {
+        text = json_to_string(answer, JSSF_SORT | (s->request.pretty
+                                                   ? JSSF_PRETTY : 0));
+        ds_destroy(&ds);
+    } else {
+        ds_put_format(&ds, "%"PRIuSIZE" packets; programs looked at %"PRIu64
+                      " (1 in %"PRIu32"), %"PRIu64" matched, %"PRIu64
+                      " were lost because the ring was full\n", n,
+                      counts.looked_at, s->request.filter.every,
+                      counts.matched, counts.lost);
+        text = ds_steal_cstr(&ds);
+    }
+    json_destroy(answer);
+    return text;
+}
+
+static void
+reply(struct session *s)
+{
+    char *answer = make_answer(s);
+
+    unixctl_command_reply(s->conn, answer);
+    s->conn = NULL;
+    free(answer);
+}
+
+void
+dpif_xdp_trace_run(struct dpif_xdp_dp *dp)
+{
+    struct session *s = session;
+    size_t n;
+
+    if (!s || s->dp != dp) {
+        return;
+    }
+    follow_flow(s);
+    collect(s);
+    n = count_complete(s);
+    if (s->conn) {
+        if (n >= s->request.count || time_msec() >= s->end) {
+            stop(s);
+            reply(s);
+            session_end();
+        }
+    } else if (time_msec() >= s->asked + IDLE_MS) {
+        VLOG_INFO("%s: nobody has asked for traced packets for %d s: the "
+                  "trace ends", dp->name, IDLE_MS / 1000);
+        session_end();
+    }
+}
+
+void
+dpif_xdp_trace_wait(const struct dpif_xdp_dp *dp)
+{
+    if (session && session->dp == dp) {
+        poll_timer_wait(READ_MS);
+    }
+}
+
+void
+dpif_xdp_trace_forget(struct dpif_xdp_dp *dp)
+{
+    if (session && session->dp == dp) {
+        if (session->conn) {
+            unixctl_command_reply_error(session->conn,
+                                        "the datapath has gone");
+        }
+        session_end();
+    }
+}
+
+/* Names that a request has, and what was found. */
+struct search {
+    const struct dpif_xdp_trace_request *request;
+    struct dpif_xdp_dp *dp;
+    size_t n;
+};
+
+/* Whether the packets of 'request' may pass 'dp'. */
+static void
+search_dp(struct dpif_xdp_dp *dp, void *search_)
+{
+    struct search *search = search_;
+    const struct dpif_xdp_trace_request *request = search->request;
+    bool found = !request->dp || dpif_xdp_query_is_dp(dp, request->dp);
+
+    if (found && request->port) {
+        const struct dpif_xdp_query query = { .port = request->port };
+        size_t n;
+
+        dpif_xdp_port_lock(dp);
+        free(dpif_xdp_query_ports(dp, &query, &n));
+        dpif_xdp_port_unlock(dp);
+        found = n > 0;
+    }
+    if (found) {
+        search->dp = dp;
+        search->n++;
+    }
+}
+
+/* Finds the datapath of 'request', and its port and flow there. */
+static char *
+resolve(struct dpif_xdp_trace_request *request, struct dpif_xdp_dp **dpp)
+{
+    struct search search = { .request = request };
+    struct oxdp_trace_filter *filter = &request->filter;
+    struct dpif_xdp_dp *dp;
+
+    filter->in_port = OXDP_TRACE_ANY;
+    filter->flow = OXDP_TRACE_ANY;
+    dpif_xdp_for_each(search_dp, &search);
+    dp = *dpp = search.dp;
+    if (search.n > 1) {
+        return xasprintf("there are %"PRIuSIZE" such datapaths: write "
+                         "datapath=NAME", search.n);
+    } else if (!dp && request->port) {
+        return xasprintf("there is no port \"%s\"%s%s", request->port,
+                         request->dp ? " in datapath " : "",
+                         request->dp ? request->dp : "");
+    } else if (!dp) {
+        return xasprintf("there is no datapath %s%s%s of type xdp",
+                         request->dp ? "\"" : "",
+                         request->dp ? request->dp : "",
+                         request->dp ? "\"" : "");
+    } else if (!dp->progs) {
+        return xasprintf("datapath %s has no port with programs", dp->name);
+    }
+    if (request->port) {
+        const struct dpif_xdp_query query = { .port = request->port };
+        struct dpif_xdp_port **ports;
+        size_t n;
+
+        dpif_xdp_port_lock(dp);
+        ports = dpif_xdp_query_ports(dp, &query, &n);
+        filter->in_port = odp_to_u32(ports[0]->port_no);
+        free(ports);
+        dpif_xdp_port_unlock(dp);
+    }
+    if (request->has_flow) {
+        const struct dpif_xdp_flow *flow;
+
+        dpif_xdp_flow_lock(dp);
+        flow = dpif_xdp_flows_find(&dp->flows, &request->ufid);
+        if (flow && dpif_xdp_fastpath_finds(flow)) {
+            filter->flow = dpif_xdp_fastpath_index(flow);
+        }
+        dpif_xdp_flow_unlock(dp);
+        if (filter->flow == OXDP_TRACE_ANY) {
+            return xstrdup(flow ? "programs do not look for that flow: "
+                           "xdp/why says why" : "there is no such flow");
+        }
+    }
+    return NULL;
+}
+
+/* Begins a session as 'argv' says, of 'conn' if it is not NULL.  Returns NULL,
+ * or a sentence. */
+static char *
+begin(int argc, const char *argv[], struct unixctl_conn *conn)
+{
+    static unsigned int n_begun;
+    struct dpif_xdp_trace_request request;
+    char *error = dpif_xdp_trace_parse(argc, argv, &request);
+    struct dpif_xdp_dp *dp;
+
+    if (!error && session) {
+        error = xasprintf("packets of %s are traced already (\"%s\"), by "
+                          "session %s: \"ovs-appctl xdp/trace-stop %s\" ends "
+                          "that", session->dp->name, session->request.text,
+                          session->id, session->id);
+    }
+    error = error ? error : resolve(&request, &dp);
+    if (!error) {
+        struct ovs_list old = OVS_LIST_INITIALIZER(&old);
+        struct dpif_xdp_trace_line *line;
+
+        oxdp_trace_start(dp->progs, &request.filter, &error);
+        dpif_xdp_trace_take(dp, &old);
+        LIST_FOR_EACH_POP (line, node, &old) {
+            dpif_xdp_trace_line_free(line);
+        }
+    }
+    if (error) {
+        dpif_xdp_trace_request_free(&request);
+        return error;
+    }
+    session = xzalloc(sizeof *session);
+    session->id = xasprintf("%ld.%u", (long int) getpid(), ++n_begun);
+    session->dp = dp;
+    session->request = request;
+    session->conn = conn;
+    session->asked = time_msec();
+    session->end = session->asked + request.wait_ms;
+    ovs_list_init(&session->packets);
+    return NULL;
+}
+
+static void
+fail(struct unixctl_conn *conn, char *error)
+{
+    unixctl_command_reply_error(conn, error);
+    free(error);
+}
+
+static void
+command_trace(struct unixctl_conn *conn, int argc, const char *argv[],
+              void *aux OVS_UNUSED)
+{
+    char *error = begin(argc, argv, conn);
+
+    if (error) {
+        fail(conn, error);
+    }
+}
+
+static void
+command_start(struct unixctl_conn *conn, int argc, const char *argv[],
+              void *aux OVS_UNUSED)
+{
+    char *error = begin(argc, argv, NULL);
+
+    if (error) {
+        fail(conn, error);
+        return;
+    }
+    session->request.json = true;
+    session->request.count = MAX_PACKETS;
+    unixctl_command_reply(conn, session->id);
+}
+
+/* The session that 'id' names, which is no other's; NULL, after a reply, if
+ * there is none. */
+static struct session *
+find_session(struct unixctl_conn *conn, const char *id)
+{
+    if (session && !strcmp(session->id, id)) {
+        return session;
+    }
+    fail(conn, atol(id) == getpid()
+         ? xasprintf("there is no trace \"%s\" any more: it was stopped, or "
+                     "nobody had asked for %d s", id, IDLE_MS / 1000)
+         : xasprintf("trace \"%s\" was begun in another process%s%s", id,
+                     session ? "; here is trace " : "",
+                     session ? session->id : ""));
+    return NULL;
+}
+
+static void
+command_read(struct unixctl_conn *conn, int argc OVS_UNUSED,
+             const char *argv[], void *aux OVS_UNUSED)
+{
+    struct session *s = find_session(conn, argv[1]);
+
+    if (s && s->conn) {
+        fail(conn, xasprintf("trace %s answers by itself", s->id));
+    } else if (s) {
+        s->asked = time_msec();
+        collect(s);
+        s->conn = conn;
+        reply(s);
+    }
+}
+
+static void
+command_stop(struct unixctl_conn *conn, int argc OVS_UNUSED,
+             const char *argv[], void *aux OVS_UNUSED)
+{
+    struct session *s = find_session(conn, argv[1]);
+
+    if (s) {
+        if (s->conn) {
+            stop(s);
+            reply(s);
+        }
+        session_end();
+        unixctl_command_reply(conn, "stopped");
+    }
+}
+
+void
+dpif_xdp_trace_init_commands(void)
+{
+    static const char words[]
+        = "[-f text|json] [--pretty] [datapath=NAME] [port=NAME] "
+          "[flow=ufid:...] [drops] [slow] [every=N] [bytes=N] [count=N] "
+          "[wait=SECONDS] [FIELD=VALUE,...]";
+
+    unixctl_command_register("xdp/trace", words, 0, INT_MAX, command_trace,
+                             NULL);
+    unixctl_command_register("xdp/trace-start", words, 0, INT_MAX,
+                             command_start, NULL);
+    unixctl_command_register("xdp/trace-read", "SESSION", 1, 1, command_read,
+                             NULL);
+    unixctl_command_register("xdp/trace-stop", "SESSION", 1, 1, command_stop,
+                             NULL);
+}
