@@ -274,6 +274,9 @@ dpif_xdp_netdev_register(void)
     netdev_xdp_class.get_status = netdev_xdp_get_status;
     netdev_xdp_class.set_policing = netdev_xdp_set_policing;
     netdev_xdp_class.set_qos = netdev_xdp_set_qos;
+    netdev_xdp_class.rxq_construct = netdev_xdp_rxq_construct;
+    netdev_xdp_class.rxq_destruct = netdev_xdp_rxq_destruct;
+    netdev_xdp_class.rxq_recv = netdev_xdp_rxq_recv;
     netdev_xdp_class.set_miimon_interval = netdev_xdp_set_miimon_interval;
     netdev_xdp_class.wait = netdev_xdp_wait;
     netdev_register_provider(&netdev_xdp_class);

@@ -27,6 +27,8 @@ struct netdev_xdp {
     bool promiscuous;                   /* Made so by us. */
     bool others;                        /* Users are warned of programs. */
     bool polled;                        /* Counted in 'n_polled'. */
+    struct netdev_xdp_rxq *rxq;         /* Of the packet socket, if there is one:
+                                         * its user's. */
 
     /* Received packets: those that the kernel counted, or, while there are
      * 'progs', their program; plus 'ahead'. */
@@ -63,6 +65,10 @@ int netdev_xdp_set_config(struct netdev *, const struct smap *args,
                           char **errp);
 int netdev_xdp_get_config(const struct netdev *, struct smap *args);
 int netdev_xdp_get_status(const struct netdev *, struct smap *status);
+int netdev_xdp_rxq_construct(struct netdev_rxq *);
+void netdev_xdp_rxq_destruct(struct netdev_rxq *);
+int netdev_xdp_rxq_recv(struct netdev_rxq *, struct dp_packet_batch *,
+                        int *qfill);
 int netdev_xdp_set_miimon_interval(struct netdev *, long long int interval);
 void netdev_xdp_wait(const struct netdev_class *);
 
