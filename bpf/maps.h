@@ -47,7 +47,9 @@ struct bpf_port {
     __u32 n_queues;
     __u32 counter_slot;     /* Index in 'counters', at least 1. */
     __u32 local_stack;      /* Frames may be CHECKSUM_PARTIAL. */
-    __u32 continues;        /* At XDP: the port has a program at tcx, too, which gets what flows leave to it. */
+    __u32 continues;        /* At XDP: the port has a program at tcx, too, which gets what flows leave to it.  Not behind
+                             * generic XDP: since the kernel copies the packet for that (skb_pp_cow_data(), Linux 6.8),
+                             * mac_len is 0 afterwards, and tcx sees no Ethernet header. */
     __u32 max_len;          /* At XDP: bytes of the longest frame; a longer one is still to be segmented. */
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");

@@ -60,15 +60,43 @@ __wrap_dpif_netlink_vport_get(const char *name,
 }
 
 /* Why a port could not be added: vswitchd/bridge.c puts ovs_strerror() of what
- * ofproto_port_add() returned into the Interface's "error" column, and calls
- * it right after that.  Our device's sentence replaces it there. */
+ * netdev_open() or ofproto_port_add() returned into the Interface's "error"
+ * column, and calls it right after that.  A sentence replaces it there. */
 static __thread char *refusal;          /* The sentence, or NULL. */
-static __thread int refusal_errno;      /* 0: the next call is not for us. */
+static __thread int refusal_errno;      /* Of what it says. */
+static __thread int refusal_calls;      /* For so many calls to come. */
 
+int __real_netdev_open(const char *, const char *, struct netdev **);
+int __wrap_netdev_open(const char *, const char *, struct netdev **);
 int __real_ofproto_port_add(struct ofproto *, struct netdev *, ofp_port_t *);
 int __wrap_ofproto_port_add(struct ofproto *, struct netdev *, ofp_port_t *);
 const char *__real_ovs_strerror(int);
 const char *__wrap_ovs_strerror(int);
+
+/* Has 'text', which may be NULL and is freed here, stand for 'error' in the next
+ * 'n' calls of ovs_strerror(), if they ask for 'error'. */
+static void
+explain(int error, char *text, int n)
+{
+    free(refusal);
+    refusal = text;
+    refusal_errno = error;
+    refusal_calls = text ? n : 0;
+}
+
+int
+__wrap_netdev_open(const char *name, const char *type,
+                   struct netdev **netdevp)
+{
+    int error = __real_netdev_open(name, type, netdevp);
+
+    explain(error, error == EAFNOSUPPORT && type
+            ? xasprintf("there is no interface type \"%s\": a device of the "
+                        "host has none, others are internal, tap, patch, "
+                        "vxlan, geneve, gre ...", type)
+            : NULL, 2);                 /* VLOG_WARN_BUF() calls it twice. */
+    return error;
+}
 
 int
 __wrap_ofproto_port_add(struct ofproto *ofproto, struct netdev *netdev,
@@ -76,18 +104,16 @@ __wrap_ofproto_port_add(struct ofproto *ofproto, struct netdev *netdev,
 {
     int error = __real_ofproto_port_add(ofproto, netdev, ofp_portp);
 
-    free(refusal);
-    refusal = error ? dpif_xdp_netdev_get_error(netdev) : NULL;
-    refusal_errno = refusal ? error : 0;
+    explain(error, error ? dpif_xdp_netdev_get_error(netdev) : NULL, 1);
     return error;
 }
 
 const char *
 __wrap_ovs_strerror(int error)
 {
-    bool ours = refusal_errno && error == refusal_errno;
+    bool ours = refusal_calls && error == refusal_errno;
 
-    refusal_errno = 0;
+    refusal_calls = ours ? refusal_calls - 1 : 0;
     return ours ? refusal : __real_ovs_strerror(error);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/kernel/internal.h"
 
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -15,7 +14,6 @@
 #include "core/error.h"
 #include "core/kernel/device.h"
 #include "core/kernel/ethtool.h"
-#include "core/kernel/libbpf_log.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/veth.h"
 #include "core/multi_buffer.h"
@@ -25,26 +23,11 @@
 #define HOST_MTU 1500u
 #define N_QUEUES 1
 
-static bool can_make_veth(char **ret_why);
 static void remove_idle_tap(const char *name);
 static void have_poll(const char *name);
 static bool is_end_of(const char *device, const char *name);
 
 bool oxdp_internal_supported(char **ret_why)
-{
-    int err;
-
-    oxdp_libbpf_listen();
-    err = libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_SCHED_CLS, NULL);
-    oxdp_libbpf_heard();
-    if (err < 1) {
-        oxdp_fail(err, ret_why, "BPF programs for tc do not load");
-        return false;
-    }
-    return can_make_veth(ret_why);
-}
-
-static bool can_make_veth(char **ret_why)
 {
     char name[IF_NAMESIZE], peer[IF_NAMESIZE];
     int err;

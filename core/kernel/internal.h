@@ -13,8 +13,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 
-/* Whether this process can serve such interfaces on this kernel: whether there are veths, and programs may be loaded.
- * If not, '*ret_why' is a sentence (malloc'd). */
+/* Whether this process can make such interfaces on this kernel.  If not, '*ret_why' is a sentence (malloc'd). */
 bool oxdp_internal_supported(char **ret_why);
 
 /* The name of the switch's end of interface 'name'. */

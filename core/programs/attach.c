@@ -72,7 +72,7 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
     before = at->port;
     err = oxdp_attachment_take_sockets(progs, &at->port, sock_fds, n_queues);
     at->port.local_stack = local_stack;
-    at->port.continues = 1;
+    at->port.continues = native;
     err = err ? err : oxdp_attachment_write(progs, at);
     err = err ? err : attach(progs, at, native, local_stack);
     if (err) {

@@ -67,7 +67,6 @@ static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = at->native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
     int fd = bpf_link_create(prog_of(progs, at), at->ifindex, BPF_XDP, &opts);
-    char name[32];
 
     if (fd < 0) {
         char ifname[IF_NAMESIZE];
@@ -76,9 +75,18 @@ static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
         return if_indextoname(at->ifindex, ifname) ? fd : -ENODEV;
     }
     at->link_fd = fd;
-    snprintf(name, sizeof name, "link-%d", at->ifindex);
-    oxdp_pins_add(progs->pins, name, fd);
+    oxdp_link_pin(progs, at);
     return 0;
+}
+
+void oxdp_link_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
+{
+    char name[32];
+
+    if (at->link_fd >= 0 && at->ifindex) {
+        snprintf(name, sizeof name, "link-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, at->link_fd);
+    }
 }
 
 int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)

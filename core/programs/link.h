@@ -14,6 +14,9 @@ int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at);
  * or a negative errno. */
 int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
+/* Pins the XDP link of 'at', if it has one. */
+void oxdp_link_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
+
 /* Detaches what is pinned as 'hook'-ifindex and open as 'fd'.  Nothing if that is negative. */
 void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int ifindex);
 

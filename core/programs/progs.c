@@ -14,6 +14,7 @@
 #include "core/programs/attachment.h"
 #include "core/programs/before.h"
 #include "core/programs/group_private.h"
+#include "core/programs/link.h"
 #include "core/programs/maps.h"
 #include "core/programs/pin.h"
 #include "core/programs/program.h"
@@ -21,10 +22,11 @@
 #include "core/programs/specialise.h"
 #include "core/programs/state.h"
 #include "core/programs/tcx.h"
+#include "core/programs/tcx_private.h"
 #include "core/programs/trace.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
-static void pin(struct oxdp_progs *);
+static int pin(struct oxdp_progs *);
 
 int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **ret_progs, char **ret_error)
 {
@@ -60,8 +62,9 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
         oxdp_progs_unload(progs);
         return err;
     }
-    if (progs->pins) {
-        pin(progs);
+    if (progs->pins && !pin(progs)) {
+        oxdp_before_open(progs);
+        progs->restart_text = oxdp_state_text(progs);
     }
     *ret_progs = progs;
     return 0;
@@ -138,7 +141,7 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
 }
 
 /* From here on the folder of pins is ours.  Pins the program and the maps; links follow as they are made or taken over. */
-static void pin(struct oxdp_progs *progs)
+static int pin(struct oxdp_progs *progs)
 {
     int err;
 
@@ -150,8 +153,28 @@ static void pin(struct oxdp_progs *progs)
         oxdp_pins_close(progs->pins);
         progs->pins = NULL;
         oxdp_fail(0, &progs->unpinned, "cannot pin programs and maps (%s)", strerror(-err));
-        return;
     }
-    oxdp_before_open(progs);
-    progs->restart_text = oxdp_state_text(progs);
+    return err;
+}
+
+/* What a previous instance left, from when there was a bpffs, this one did not take over. */
+int oxdp_progs_pin(struct oxdp_progs *progs, const char *name)
+{
+    int err = 0;
+
+    free(progs->unpinned);
+    progs->unpinned = NULL;
+    oxdp_special_begin_attach(progs, false);
+    err = oxdp_pins_open(name, &progs->pins, &progs->unpinned);
+    err = err ? err : pin(progs);
+    if (!err) {
+        oxdp_pins_forget_old(progs->pins);
+        for (uint32_t i = 0; i < progs->max_ports; i++) {
+            oxdp_link_pin(progs, &progs->attachments[i]);
+            oxdp_tcx_pin(progs, &progs->attachments[i]);
+        }
+        oxdp_tcx_pin_upcall(progs);
+    }
+    oxdp_special_end_attach(progs);
+    return err;
 }

@@ -55,6 +55,9 @@ void oxdp_progs_unload(struct oxdp_progs *progs);   /* Detaches everything.  NUL
 const char *oxdp_progs_pinned(const struct oxdp_progs *progs);
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 
+/* Pins them after all, as datapath 'name'.  0, or a negative errno, with the reason in oxdp_progs_unpinned(). */
+int oxdp_progs_pin(struct oxdp_progs *progs, const char *name);
+
 /* Which tables of the previous instance go on, and which do not and why (core/programs/state.h); NULL if it left none.  As long
  * as 'progs'. */
 const char *oxdp_progs_restart_text(const struct oxdp_progs *progs);

@@ -99,6 +99,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
     if (progs->trace) {
         oxdp_tcx_trace(progs, true, NULL);      /* Else packets of this hook are missing. */
     }
+    oxdp_tcx_pin_upcall(progs);
     return 0;
 }
 
@@ -239,8 +240,30 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **r
     if (at->old_tcx) {
         oxdp_before_adopt(progs, at);
     }
-    oxdp_pins_add(progs->pins, name, at->tcx_fd);
+    oxdp_tcx_pin(progs, at);
     return 0;
+}
+
+/* The pinned program of a filter tells the next process whose filter it is. */
+void oxdp_tcx_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
+{
+    char name[32];
+
+    if (at->clsact) {
+        snprintf(name, sizeof name, "filter-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, oxdp_tcx_program(progs->tcx));
+    } else if (at->ifindex && at->tcx_fd >= 0) {
+        snprintf(name, sizeof name, "tcx-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, at->tcx_fd);
+    }
+}
+
+/* The programs of pinned links hold their maps. */
+void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs)
+{
+    if (progs->tcx) {
+        oxdp_pins_add(progs->pins, "upcall", progs->tcx->upcall_link_fd);
+    }
 }
 
 /* A previous instance's filter handles every packet until oxdp_tcx_take_over(), as its link would. */
@@ -257,16 +280,12 @@ static int attach_filter(struct oxdp_progs *progs, struct oxdp_attachment *at, c
     return at->old_tcx ? 0 : put_filter(progs, at, ret_error);
 }
 
-/* The pinned program tells the next process whose filter it is. */
 static int put_filter(struct oxdp_progs *progs, const struct oxdp_attachment *at, char **ret_error)
 {
-    int prog_fd = oxdp_tcx_program(progs->tcx);
-    int err = oxdp_clsact_attach(at->ifindex, prog_fd, ret_error);
-    char name[32];
+    int err = oxdp_clsact_attach(at->ifindex, oxdp_tcx_program(progs->tcx), ret_error);
 
     if (!err) {
-        snprintf(name, sizeof name, "filter-%d", at->ifindex);
-        oxdp_pins_add(progs->pins, name, prog_fd);
+        oxdp_tcx_pin(progs, at);
     }
     return err;
 }
@@ -427,7 +446,7 @@ int oxdp_tcx_attach_behind(struct oxdp_progs *progs, int ifindex, char **ret_err
     int err = at ? attach(progs, at, ret_error) : -ENODEV;
 
     if (!err) {
-        at->port.continues = 1;
+        at->port.continues = at->native;
         err = oxdp_attachment_write(progs, at);
     }
     return err ? attach_failed(err, ret_error) : 0;
@@ -506,7 +525,5 @@ static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **
     if (err) {
         return oxdp_fail(err, ret_error, "cannot use %s: %s", tcx->far, strerror(-err));
     }
-    /* The programs of pinned links hold their maps. */
-    oxdp_pins_add(progs->pins, "upcall", tcx->upcall_link_fd);
     return 0;
 }

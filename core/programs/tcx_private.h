@@ -47,5 +47,8 @@ int oxdp_tcx_program(const struct oxdp_tcx *tcx);
 
 /* tcx_load.c: MTU of the upcall pair. */
 uint32_t oxdp_tcx_upcall_mtu(void);
+/* Pin what 'at' has at tcx; the link of the upcall pair, if there is one. */
+void oxdp_tcx_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
+void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
 
 #endif /* core/programs/tcx_private.h */

@@ -94,6 +94,8 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff tcx_side    /* Of what all ports at tcx share. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct dpif_xdp_backoff pin_side    /* Of the pins of dp->progs. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     unsigned int take_over_rounds OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool taken_over                     /* Programs of a previous instance are
                                          * gone. */

@@ -94,7 +94,12 @@ struct dpif_xdp_port {
     struct oxdp_device device;          /* Linux device, if 'is_device': written
                                          * while the port is not open. */
     struct oxdp_offload_undo *offloads OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool peer_unset                     /* At XDP: the peer's offloads could not
+                                         * be set. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool is_device;                     /* Uses AF_XDP. */
+    bool fit                            /* The switch may have the device. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool native                         /* Can be a target of XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool redirects                      /* XDP can send to it. */

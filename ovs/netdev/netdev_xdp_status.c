@@ -10,6 +10,7 @@
 #include "netdev-provider.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/vlog.h"
+#include "ovs/netdev/netdev_internal.h"
 #include "smap.h"
 #include "util.h"
 
@@ -78,9 +79,14 @@ all_errors(const struct netdev_xdp *netdev)
 char *
 dpif_xdp_netdev_get_error(const struct netdev *netdev_)
 {
+    struct netdev *device;
     char *error = NULL;
 
-    if (dpif_xdp_netdev_is(netdev_)) {
+    if (dpif_xdp_internal_is(netdev_)
+        && !dpif_xdp_internal_open_device(netdev_, &device)) {
+        error = dpif_xdp_netdev_get_error(device);
+        netdev_close(device);
+    } else if (dpif_xdp_netdev_is(netdev_)) {
         struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
         ovs_mutex_lock(&netdev->mutex);

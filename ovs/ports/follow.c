@@ -44,9 +44,8 @@ is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
 /* The kernel does not report the end of everything that keeps a port from being
  * opened. */
-static void
-try_later(struct dpif_xdp_port *port)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
+void
+dpif_xdp_port_try_later(struct dpif_xdp_port *port)
 {
     port->retry_ms = dpif_xdp_backoff_next(port->retry_ms);
     port->retry = time_msec() + port->retry_ms;
@@ -67,7 +66,7 @@ restore(struct dpif_xdp_port *port)
             VLOG_ERR("%s: the interface was deleted and does not come back: "
                      "%s", netdev_get_name(port->netdev), text);
         }
-        try_later(port);
+        dpif_xdp_port_try_later(port);
     } else {
         VLOG_INFO("%s: the interface was deleted, made it again: without "
                   "addresses, and down", netdev_get_name(port->netdev));
@@ -81,7 +80,7 @@ open_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     if (dpif_xdp_port_open(dp, port)) {
-        try_later(port);
+        dpif_xdp_port_try_later(port);
     } else {
         dpif_xdp_netdev_set_promiscuous(port->dev, true);
     }

@@ -5,7 +5,7 @@
  * A failed try is repeated when a port needs it, but not before a waiting time
  * has passed, which doubles with each failure.  Until then ports report the
  * reason of the last failure.  The same goes for the flow tables, if the kernel
- * takes only a program without them. */
+ * takes only a program without them, and for pins, if there is no bpffs. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -14,6 +14,7 @@
 #include <limits.h>
 
 #include "core/programs/progs.h"
+#include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
 #include "ovs-rcu.h"
 #include "ovs/engine/packet.h"
@@ -185,4 +186,34 @@ dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
                               oxdp_progs_bare(dp->progs));
     }
     return error;
+}
+
+void
+dpif_xdp_kernel_side_run(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_backoff *backoff = &dp->ports.pin_side;
+    int error;
+
+    if (!dp->progs || !oxdp_progs_unpinned(dp->progs)
+        || time_msec() < backoff->until) {
+        return;
+    }
+    if (backoff->error) {
+        error = -oxdp_progs_pin(dp->progs, dp->name);
+        if (!error) {
+            VLOG_INFO("%s: programs are pinned now, and survive this process",
+                      dp->name);
+        }
+    } else {
+        error = EAGAIN;                 /* dpif_xdp_kernel_side_prepare(). */
+    }
+    dpif_xdp_backoff_note(backoff, error, oxdp_progs_unpinned(dp->progs));
+}
+
+void
+dpif_xdp_kernel_side_wait(const struct dpif_xdp_dp *dp)
+{
+    if (dp->progs && oxdp_progs_unpinned(dp->progs)) {
+        poll_timer_wait_until(dp->ports.pin_side.until);
+    }
 }

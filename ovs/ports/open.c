@@ -58,6 +58,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     char *why = NULL;
     int error = look_at_device(dp, port, &why);
 
+    port->fit = !error;
     error = error ? error : serve(dp, port, &why);
     if (error) {
         tell_refusal(port, error, why);
@@ -229,6 +230,40 @@ mtu_warning(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     return NULL;
 }
 
+/* The warning about XDP in mode generic that nobody asked for, or NULL.  The
+ * caller frees it. */
+static char *
+generic_warning(const struct dpif_xdp_port *port,
+                const struct dpif_xdp_choices *choices)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    if (dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))
+        && port->mode == OXDP_MODE_GENERIC
+        && choices->list[0].mode == OXDP_MODE_BEST_EFFORT) {
+        return xasprintf("driver '%s' has no native XDP as the device is set "
+                         "up now: generic XDP copies each packet, and "
+                         "options:xdp-hook=tcx is faster",
+                         port->device.driver);
+    }
+    return NULL;
+}
+
+/* Sets the status of the device of 'port'.  An internal port shows that of its
+ * peer. */
+static bool
+set_status(struct dpif_xdp_port *port, const char *mode,
+           enum dpif_xdp_hook hook, const char *obj, const char *error)
+{
+    bool changed = dpif_xdp_netdev_set_status(port->dev, mode,
+                                              dpif_xdp_hook_to_string(hook),
+                                              obj, error);
+
+    if (changed && port->netdev != port->dev) {
+        netdev_change_seq_changed(port->netdev);
+    }
+    return changed;
+}
+
 /* Reports how 'port' is served: 'why' if that is not the first choice, and
  * 'obj_error' if it is not with the program that it should have. */
 static void
@@ -241,6 +276,7 @@ tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     bool has_xdp = dpif_xdp_hook_has_xdp(hook);
     const char *mode = has_xdp ? oxdp_mode_to_string(port->mode) : "none";
     char *mtu = mtu_warning(dp, port, choices);
+    char *generic = generic_warning(port, choices);
     struct ds text = DS_EMPTY_INITIALIZER;
 
     if (why) {
@@ -266,24 +302,23 @@ tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
             ds_put_cstr(&text, "no XDP program is used");
         }
     }
-    if (dpif_xdp_netdev_set_status(port->dev, mode,
-                                   dpif_xdp_hook_to_string(hook), port->obj,
-                                   text.length ? ds_cstr(&text) : NULL)
+    if (set_status(port, mode, hook, port->obj,
+                   text.length ? ds_cstr(&text) : NULL)
         && text.length) {
         VLOG_WARN_RL(&rl, "%s: %s", netdev_get_name(port->dev),
                      ds_cstr(&text));
     }
     dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_MTU, mtu);
+    dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_GENERIC, generic);
     ds_destroy(&text);
     free(mtu);
+    free(generic);
 }
 
 static void
 tell_refusal(struct dpif_xdp_port *port, int error, const char *why)
 {
-    if (dpif_xdp_netdev_set_status(port->dev, "none",
-                                   dpif_xdp_hook_to_string(DPIF_XDP_HOOK_NONE),
-                                   NULL, why)) {
+    if (set_status(port, "none", DPIF_XDP_HOOK_NONE, NULL, why)) {
         /* A device that was removed while it was opened is no error. */
         VLOG_RL(&rl, error == ENODEV ? VLL_INFO : VLL_ERR,
                 "%s: cannot use the device: %s", netdev_get_name(port->dev),

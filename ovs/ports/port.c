@@ -66,6 +66,9 @@ open_end(struct netdev *netdev, struct netdev **devp)
     return 0;
 }
 
+/* A device that may be a port, but that nothing serves now, is a port all the
+ * same: it is tried again, and for an internal port no pair of devices comes and
+ * goes, which would make the bridge look at its ports again and again. */
 int
 dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
                      const char *type, odp_port_t port_no)
@@ -100,6 +103,11 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     atomic_init(&port->hook, DPIF_XDP_HOOK_NONE);
 
     error = dpif_xdp_port_open(dp, port);
+    if (error && port->fit && error != ENODEV) {
+        dpif_xdp_port_try_later(port);
+        dpif_xdp_port_table_insert(dp, port);
+        return 0;
+    }
     if (error) {
         free_port(port);
         return error;
@@ -168,6 +176,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
 
     dpif_xdp_port_lock(dp);
     dpif_xdp_take_over_run(dp);
+    dpif_xdp_kernel_side_run(dp);
     dpif_xdp_senders_run(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         dpif_xdp_poll_port(dp, port);
@@ -204,6 +213,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
     }
     dpif_xdp_shortcuts_wait(dp);
     dpif_xdp_take_over_wait(dp);
+    dpif_xdp_kernel_side_wait(dp);
     dpif_xdp_senders_wait(dp);
     dpif_xdp_port_unlock(dp);
 }

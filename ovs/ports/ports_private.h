@@ -29,8 +29,11 @@ void dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
 void dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* follow.c: what happened to the device. */
+/* follow.c: what happened to the device; has a port that could not be opened
+ * tried again, after a time that doubles. */
 void dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_try_later(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* check.c: whether the switch may have device 'name': 0, or a positive errno
@@ -104,6 +107,12 @@ bool dpif_xdp_port_is_bare(const struct dpif_xdp_dp *dp,
 
 /* kernel_side.c: 0, or a positive errno with a sentence in '*errorp'. */
 int dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* kernel_side.c: pins programs that could not be pinned, when that is due. */
+void dpif_xdp_kernel_side_run(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_kernel_side_wait(const struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* kernel_side.c: what failed is tried again after 1 s, then 2, 4 ... 60.

@@ -93,6 +93,10 @@ follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         return;
     }
 
+    if (port->peer_unset
+        && dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))) {
+        port->peer_unset = oxdp_offloads_off(name, &port->offloads);
+    }
     error = oxdp_redirect_prepare(name);
     if (!error) {
         error = oxdp_progs_set_output(dp->progs, port_no,

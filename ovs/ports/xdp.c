@@ -104,7 +104,7 @@ open_before_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     int error;
 
     dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_BOTH);
-    oxdp_offloads_off(name, &port->offloads);
+    port->peer_unset = oxdp_offloads_off(name, &port->offloads);
     dpif_xdp_sender_stop(dp, port);
     error = open_modes(dp, port, mode, errorp);
     if (error) {
@@ -182,13 +182,18 @@ dpif_xdp_port_add_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                       enum oxdp_mode mode, char **errorp)
 {
     bool has_tcx = dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
-    int error = (has_tcx ? open_before_tcx(dp, port, mode, errorp)
-                 : open_modes(dp, port, mode, errorp));
+    int error;
 
+    /* The first can send to all ports when its first frame comes. */
+    if (!dp->ports.n_xdp_ports++) {
+        dpif_xdp_ports_follow_xdp(dp);
+    }
+    error = (has_tcx ? open_before_tcx(dp, port, mode, errorp)
+             : open_modes(dp, port, mode, errorp));
     if (error) {
+        dp->ports.n_xdp_ports--;
         return error;
     }
-    dp->ports.n_xdp_ports++;
     error = dpif_xdp_threads_add_port(dp, port, errorp);
     if (error && has_tcx) {
         dpif_xdp_port_leave_xdp(dp, port);
@@ -199,11 +204,9 @@ dpif_xdp_port_add_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         return error;
     }
     if (!has_tcx) {
-        oxdp_offloads_off(netdev_get_name(port->dev), &port->offloads);
+        port->peer_unset = oxdp_offloads_off(netdev_get_name(port->dev),
+                                             &port->offloads);
         dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_XDP);
-    }
-    if (dp->ports.n_xdp_ports == 1) {
-        dpif_xdp_ports_follow_xdp(dp);
     }
     return 0;
 }

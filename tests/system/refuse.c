@@ -8,17 +8,24 @@
  *     large       programs that are large when the verifier has done with them, as if it had given up
  *     threads     threads, as RLIMIT_NPROC and the limit of a cgroup do
  *     epoll       to watch descriptors
+ *     veth        to make veth pairs, as a kernel without them does
+ *     cap_bpf cap_perfmon cap_net_raw    what takes this capability.  That is the kernel's own refusal: threads lose the
+ *                 capability, and CAP_SYS_ADMIN, which includes two of them, and get them back
  */
 #include <bpf/bpf.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/rtnetlink.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,6 +45,35 @@ static bool refuses(const char *what)
         close(fd);
     }
     return strstr(text, what);
+}
+
+typedef long next_syscall(long, ...);
+
+/* Gives this thread the capabilities that it may have and that the file leaves it. */
+static void follow_capabilities(next_syscall *next)
+{
+    static const struct {
+        const char *name;
+        int capability;
+    } names[] = { { "cap_bpf", CAP_BPF }, { "cap_perfmon", CAP_PERFMON }, { "cap_net_raw", CAP_NET_RAW } };
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    uint64_t without = 0, effective;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        without |= refuses(names[i].name) ? UINT64_C(1) << names[i].capability | UINT64_C(1) << CAP_SYS_ADMIN : 0;
+    }
+    if (next(SYS_capget, &header, data)) {
+        abort();
+    }
+    effective = (data[0].permitted | (uint64_t) data[1].permitted << 32) & ~without;
+    if (effective != (data[0].effective | (uint64_t) data[1].effective << 32)) {
+        data[0].effective = effective;
+        data[1].effective = effective >> 32;
+        if (next(SYS_capset, &header, data)) {
+            abort();
+        }
+    }
 }
 
 int bpf_link_create(int prog_fd, int target_fd, enum bpf_attach_type type, const struct bpf_link_create_opts *opts)
@@ -65,7 +101,7 @@ int bpf_link_update(int link_fd, int prog_fd, const struct bpf_link_update_opts 
 }
 
 /* Whether program 'fd' is one of those that are larger than the smallest that serve a port. */
-static bool is_large(long (*next)(long, ...), int fd)
+static bool is_large(next_syscall *next, int fd)
 {
     struct bpf_prog_info info = { 0 };
     union bpf_attr attr = { .info = { .bpf_fd = fd, .info_len = sizeof info, .info = (unsigned long) &info } };
@@ -76,7 +112,7 @@ static bool is_large(long (*next)(long, ...), int fd)
 /* How libbpf asks the kernel. */
 long syscall(long number, ...)
 {
-    long (*next)(long, ...) = (long (*)(long, ...)) dlsym(RTLD_NEXT, "syscall");
+    next_syscall *next = (next_syscall *) dlsym(RTLD_NEXT, "syscall");
     long a[6], ret;
     va_list args;
 
@@ -85,6 +121,9 @@ long syscall(long number, ...)
         a[i] = va_arg(args, long);
     }
     va_end(args);
+    if (number == SYS_bpf || number == SYS_capget) {
+        follow_capabilities(next);
+    }
     if (number != SYS_bpf || a[0] != BPF_PROG_LOAD) {
         return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     }
@@ -118,4 +157,25 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return -1;
     }
     return next(epfd, op, fd, event);
+}
+
+int socket(int domain, int type, int protocol)
+{
+    next_syscall *next = (next_syscall *) dlsym(RTLD_NEXT, "syscall");
+
+    follow_capabilities(next);
+    return next(SYS_socket, domain, type, protocol);
+}
+
+ssize_t send(int fd, const void *data, size_t len, int flags)
+{
+    const struct nlmsghdr *header = data;
+    next_syscall *next = (next_syscall *) dlsym(RTLD_NEXT, "syscall");
+
+    if (len > sizeof *header && header->nlmsg_len == len && header->nlmsg_type == RTM_NEWLINK
+        && memmem(data, len, "veth", sizeof "veth") && refuses("veth")) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return next(SYS_sendto, fd, data, len, flags, NULL, 0);
 }

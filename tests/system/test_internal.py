@@ -467,26 +467,23 @@ def test_namespace_deleted_with_the_interface(network):
         assert stream.lost() == 0
 
 
-def test_taps_where_programs_are_not_permitted(world, host):
-    """A daemon without CAP_BPF: the log says why internal ports are taps.  The next one, which may, replaces them."""
-    lab.run("setpriv", "--version")
-    with switches.Switch() as ordinary:
-        weak = ordinary.rundir / "weak-ovs-vswitchd"
-        without = "-bpf,-sys_admin"
-        weak.write_text(f'#!/bin/sh\nexec setpriv --inh-caps={without} --bounding-set={without} '
-                        f'"{switches.DAEMON}" "$@"\n', encoding="utf-8")
-        weak.chmod(weak.stat().st_mode | stat.S_IXUSR)
-        with switches.Switch(daemon=weak) as switch:
-            switch.add_bridge("br0")
-            assert link("br0")["linkinfo"]["info_kind"] == "tun" and not exists(OTHER_END)
-            assert len([line for line in switch.log() if "internal ports are taps" in line]) == 1
-            lab.run("ip", "link", "set", "br0", "up")
-            switch.crash()
-            assert exists("br0")
-            switch.daemon = switches.DAEMON
-            switch.start()
-            lab.wait_until(lambda: exists(OTHER_END), "a veth pair")
-            assert link("br0")["linkinfo"]["info_kind"] == "veth" and not switch.error("br0")
+def test_taps_where_there_are_no_veths(world, tmp_path):
+    """A kernel without CONFIG_VETH: the log says why internal ports are taps.  A daemon on one that has it replaces them."""
+    refuse = tmp_path / "refuse"
+    refuse.write_text("veth", encoding="ascii")
+    preload = {"LD_PRELOAD": str(switches.BUILD / "tests/system/refuse.so"), "REFUSE": str(refuse)}
+    with switches.Switch(env=preload) as switch:
+        switch.add_bridge("br0")
+        assert link("br0")["linkinfo"]["info_kind"] == "tun" and not exists(OTHER_END)
+        (line,) = [line for line in switch.log() if "internal ports are taps" in line]
+        assert "CONFIG_VETH" in line
+        lab.run("ip", "link", "set", "br0", "up")
+        switch.crash()
+        assert exists("br0")
+        refuse.write_text("", encoding="ascii")
+        switch.start()
+        lab.wait_until(lambda: exists(OTHER_END), "a veth pair")
+        assert link("br0")["linkinfo"]["info_kind"] == "veth" and not switch.error("br0")
 
 
 def test_tunnel_to_an_address_of_the_bridge(network):

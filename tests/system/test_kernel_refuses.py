@@ -26,7 +26,7 @@ def switch(world):
     REFUSE.write_text("", encoding="ascii")
     preload = {"LD_PRELOAD": str(switches.BUILD / "tests/system/refuse.so"), "REFUSE": str(REFUSE)}
     with switches.Switch(env=preload) as a_switch:
-        a_switch.expected += ["to-red", "to-green", "br0", "cannot start"]
+        a_switch.expected += ["to-red", "to-green", "br0", "cannot start", "create raw socket"]
         a_switch.world = world
         yield a_switch
 
@@ -109,6 +109,41 @@ def test_privilege_that_returns(switch, hook):
         assert switch.error(device).endswith("the engine serves the port alone, through a packet socket")
     traffic.wait_for_ping(red, "10.0.0.2")
     check_return(switch, red, green, hook)
+
+
+NEEDS = {"cap_bpf": "CAP_BPF", "cap_perfmon": "CAP_PERFMON", "cap_net_raw": "CAP_NET_RAW"}
+
+
+@pytest.mark.parametrize("hook", ("tcx", "xdp"))
+@pytest.mark.parametrize("capability", NEEDS)
+def test_capability_that_returns(switch, capability, hook):
+    """The kernel itself refuses, and permits again.  Without CAP_NET_RAW nothing can serve a port, which waits."""
+    refuse(capability)
+    switch.add_bridge("br0")
+    red, green = plug(switch, hook)
+    numbers = [switch.ofport(device) for device in ("to-red", "to-green", "br0")]
+    assert min(numbers[:2]) > 0
+    for device in "to-red", "to-green", "br0":
+        lab.wait_until(lambda device=device: NEEDS[capability] in (switch.error(device) or ""), f"{device}: an error")
+    if capability == "cap_net_raw":
+        before = switch.appctl("dpctl/show")
+        ends = lab.run("ip", "-o", "link", "show", "br0-xdp")
+        with traffic.Stream(red, green, "10.0.0.2") as stream:
+            lab.wait_until(lambda: stream.sent >= 1000, "two seconds of datagrams")
+            assert not stream.received
+            assert lab.run("ip", "-o", "link", "show", "br0-xdp") == ends       # No pair comes and goes.
+            assert len([line for line in switch.log() if "CAP_NET_RAW" in line]) <= 3
+            refuse("")
+            stream.flowing()
+        assert before.count("port ") == switch.appctl("dpctl/show").count("port ")
+    else:
+        traffic.wait_for_ping(red, "10.0.0.2")
+    check_return(switch, red, green, hook)
+    assert [switch.ofport(device) for device in ("to-red", "to-green", "br0")] == numbers
+    lab.wait_until(lambda: switch.status("br0")["xdp-hook"] == "tcx" and not switch.error("br0"), "br0 at tcx")
+    lab.run("ip", "link", "set", "br0", "up")
+    lab.add_addresses(lab.Namespace(), "br0", "10.0.0.100/24")
+    traffic.tcp(red, lab.Namespace(), "10.0.0.100", size=1 << 20)
 
 
 def test_no_thread(switch):

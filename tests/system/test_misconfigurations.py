@@ -202,6 +202,19 @@ def with_address(name):
     lab.run("ip", "address", "add", "10.8.0.1/24", "dev", name)
 
 
+def device_of_kind(kind, *settings):
+    def make(name):
+        lab.run("ip", "link", "add", name, "type", kind, *settings)
+        lab.run("ip", "link", "set", name, "up")
+    return make
+
+
+def macvlan(name):
+    veth(f"{name}-low")
+    lab.run("ip", "link", "add", name, "link", f"{name}-low", "type", "macvlan")
+    lab.run("ip", "link", "set", name, "up")
+
+
 def jumbo(name):
     veth(name, "mtu", str(sizes.LIMIT + 300))
 
@@ -213,7 +226,33 @@ DOUBTFUL = (
     (jumbo, "w2", ("options:xdp-hook=xdp",), (f"larger than XDP takes, which is {sizes.LIMIT}: tcx serves the port",)),
     (veth, "w3", ("ingress_policing_rate=1000",), ("ingress_policing_rate", "OpenFlow meter")),
     (veth, "w4", ("options:xdp-obj=/usr/lib/x.o", "options:xdp-hook=tcx"), ("xdp-obj has no effect on a port with xdp-hook=tcx",)),
+    (device_of_kind("bridge"), "w6", (), ("no native XDP", "generic XDP copies each packet", "options:xdp-hook=tcx is faster")),
+    (device_of_kind("vxlan", "id", "7", "dstport", "4789", "remote", "10.0.0.77", "dev", "to-blue"), "w7", (),
+     ("no native XDP", "options:xdp-hook=tcx is faster")),
+    (macvlan, "w8", (), ("no native XDP", "options:xdp-hook=tcx is faster")),
 )
+
+# Types of an Interface that do not exist.
+WRONG_TYPES = ("dpdk", "dpdkvhostuserclient", "bogus", "System")
+
+
+def test_types(network):
+    switch, rows = network.switch, Rows(network)
+    switch.expected += ["typed"]
+    for name in WRONG_TYPES:
+        with rows.row(f"type={name}"):
+            switch.vsctl("add-port", "br0", "typed", "--", "set", "interface", "typed", f"type={name}", check=False)
+            until_said(lambda: switch.error("typed") or "", f'there is no interface type "{name}"', "a device of the host has none")
+        switch.vsctl("--if-exists", "del-port", "br0", "typed")
+    rows.finish()
+
+
+def test_port_of_two_bridges(network):
+    """Open vSwitch's tool refuses it."""
+    network.switch.add_bridge("br1")
+    said = network.switch.vsctl("add-port", "br1", "to-red", check=False)
+    assert "cannot create a port named to-red because a port named to-red already exists on bridge br0" in said
+    assert traffic.ping(network.red, "10.0.0.2") == 3
 
 
 def test_devices_that_work_with_a_warning(network):

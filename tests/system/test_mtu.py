@@ -39,13 +39,12 @@ def test_larger_and_back(network, hook):
     traffic.wait_for_ping(network.red, "10.0.0.2")
     numbers = [switch.ofport(f"to-{name}") for name in ("red", "green")]
 
-    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
-        stream.flowing()
+    traffic.introduce(network.red, network.green, "10.0.0.2")
+    with traffic.Numbered(network.red, network.green, "10.0.0.2", 10000) as stream:
         for name in "green", "red":
             lab.run("ip", "link", "set", f"to-{name}", "mtu", TOO_LARGE)
             lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == "tcx", "tcx")
             getattr(network, name).run("ip", "link", "set", "eth0", "mtu", TOO_LARGE)
-        stream.flowing()
         warning = status(network, "to-green", "xdp-warning")
         assert (f"MTU {TOO_LARGE} is larger than XDP takes, which is {jumbo.LIMIT}: tcx serves the port" in warning) \
             == (hook in ("xdp", "both"))
@@ -57,8 +56,9 @@ def test_larger_and_back(network, hook):
         for name in "red", "green":
             set_mtu(network, name, 1500)
             lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == at_first, "the hook of before")
-        stream.flowing()
         assert not status(network, "to-green", "xdp-warning")
+        sent, lost, gaps, _ = stream.end()
+    assert lost == 0, f"{lost} of {sent} lost: {gaps}"
     assert [switch.ofport(f"to-{name}") for name in ("red", "green")] == numbers
     assert not [line for line in switch.log() if "opening again" in line or "deleted interface to-" in line]
 

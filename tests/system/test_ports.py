@@ -201,6 +201,7 @@ def test_tap_and_bridge_as_ports(network):
     lab.run("ip", "link", "add", "linuxbr", "type", "bridge")
     lab.run("ip", "link", "set", "to-far", "master", "linuxbr")
     lab.run("ip", "link", "set", "linuxbr", "up")
+    network.switch.expected += ["linuxbr: .*generic XDP"]
     network.switch.add_port("linuxbr")
     traffic.wait_for_ping(network.red, "10.0.0.9")
     traffic.tcp(network.red, far, "10.0.0.9", size=1 << 20)

@@ -61,11 +61,14 @@ def check_forwards(switch):
     traffic.wait_for_ping(switch.red, "10.0.0.2")
     assert traffic.ping(switch.red, "10.0.0.2") == 3
     assert traffic.ping(switch.red, "10.0.0.100") == 3
-    # Without CAP_SYS_ADMIN the daemon cannot turn off what a container leaves to its device, and a packet socket gets whole
-    # segments, which Open vSwitch drops.
-    for container in switch.red, switch.green:
-        container.run("ethtool", "-K", "eth0", "tso", "off", "gso", "off")
-    traffic.tcp(switch.red, switch.green, "10.0.0.2", size=1 << 20)
+    for source, target, address in ((switch.red, switch.green, "10.0.0.2"), (switch.red, lab.Namespace(), "10.0.0.100"),
+                                    (lab.Namespace(), switch.red, "10.0.0.1")):
+        traffic.tcp(source, target, address, size=1 << 20)
+
+
+def segments_by_device(container):
+    """Whether packets leave 'container' larger than the MTU."""
+    return "tcp-segmentation-offload: on" in container.run("ethtool", "-k", "eth0")
 
 
 @pytest.mark.parametrize("hook", ("tcx", "xdp"))
@@ -78,7 +81,10 @@ def test_without_bpf(world, hook):
             assert error.endswith("the engine serves the port alone, through a packet socket")
             assert switch.status(device)["xdp-error"] == error and switch.status(device)["xdp-hook"] == "none"
             assert switch.ofport(device) > 0
+        # Without CAP_SYS_ADMIN the daemon cannot enter a container to turn off what it leaves to its device.
+        assert segments_by_device(switch.red) and segments_by_device(switch.green)
         check_forwards(switch)
+        assert traffic.udp(switch.red, switch.green, "10.0.0.2") == 100
 
 
 @pytest.mark.parametrize("hook", ("tcx", "xdp"))
@@ -120,6 +126,60 @@ def test_no_bpf_filesystem(world):
         check_forwards(switch)
         assert switch.status("to-red")["xdp-hook"] == "tcx"
         assert any("programs end with this process" in line for line in switch.log())
+
+
+def test_bpf_filesystem_that_returns(world):
+    """What could not be pinned is pinned then, and goes on when the daemon is killed."""
+    lab.run("umount", "-l", "/sys/fs/bpf")
+    lab.run("mount", "-t", "bpf", "-o", "ro", "bpf", "/sys/fs/bpf")
+    with weak_switch(world) as switch:
+        check_forwards(switch)
+        assert "programs end" in switch.appctl("xdp/show")
+        lab.run("mount", "-o", "remount,rw", "/sys/fs/bpf")
+        lab.wait_until(lambda: "programs go on, pinned in" in switch.appctl("xdp/show"), "pins")
+        traffic.introduce(switch.red, switch.green, "10.0.0.2")
+        with traffic.Stream(switch.red, switch.green, "10.0.0.2") as stream:
+            stream.flowing()
+            switch.crash()
+            stream.flowing()
+            switch.start()
+            lab.wait_until(lambda: switch.status("to-red").get("xdp-hook") == "tcx", "the next daemon")
+            stream.flowing()
+            assert stream.lost() == 0
+        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "programs of before")
+
+
+def test_locked_memory_that_returns(world):
+    """The limit itself is raised while the daemon runs."""
+    hard = 64 << 20
+    if "Operation not permitted" in lab.run("prlimit", f"--memlock={hard}:{hard}", "true", check=False):
+        pytest.skip("root has no CAP_SYS_RESOURCE here, which raising a limit takes")
+    with weak_switch(world, "prlimit", "--memlock=1048576:1048576", *without("ipc_lock", "sys_resource")) as switch:
+        lab.wait_until(lambda: "limit on locked memory" in (switch.error("to-red") or ""), "an error")
+        check_forwards(switch)
+        lab.run("prlimit", f"--pid={switch.process.pid}", f"--memlock={hard}:{hard}")
+        for device in "to-red", "to-green":
+            lab.wait_until(lambda device=device: switch.status(device)["xdp-hook"] == "tcx", "programs")
+            assert not switch.error(device)
+        check_forwards(switch)
+
+
+def test_descriptors_that_return(world):
+    """RLIMIT_NOFILE is reached, and raised."""
+    with weak_switch(world) as switch:
+        check_forwards(switch)
+        pid = switch.process.pid
+        limit = lab.run("prlimit", f"--pid={pid}", "--nofile", "--noheadings", "--output=SOFT").strip()
+        lab.run("prlimit", f"--pid={pid}", f"--nofile={max(map(int, os.listdir(f'/proc/{pid}/fd'))) + 1}:")
+        switch.expected.append("Too many open files")
+        switch.vsctl("set", "interface", "to-red", "options:xdp-hook=xdp")
+        lab.wait_until(lambda: "Too many open files" in (switch.error("to-red") or ""), "an error")
+        assert switch.error("to-red").endswith("tcx is used")
+        assert traffic.ping(switch.red, "10.0.0.2") == 3
+        lab.run("prlimit", f"--pid={pid}", f"--nofile={limit}:")
+        lab.wait_until(lambda: in_use(switch, "to-red") == ("xdp", "native"), "XDP")
+        assert not switch.error("to-red")
+        check_forwards(switch)
 
 
 def test_does_not_storm(world):

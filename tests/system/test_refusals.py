@@ -71,6 +71,9 @@ def test_no_native_xdp(network):
     network.switch.vsctl("set", "interface", "linuxbr", "options:xdp-mode=best-effort")
     lab.wait_until(lambda: not network.switch.error("linuxbr"), "no more error")
     assert network.switch.status("linuxbr")["xdp-mode"] == "generic"
+    assert "options:xdp-hook=tcx is faster" in network.switch.status("linuxbr")["xdp-warning"]
+    network.switch.vsctl("set", "interface", "linuxbr", "options:xdp-hook=tcx")
+    lab.wait_until(lambda: "xdp-warning" not in network.switch.status("linuxbr"), "no more warning")
 
 
 def test_no_zero_copy(network):

@@ -68,6 +68,7 @@ def test_version(network):
     assert said == f"OVS-XDP {ours}"
     assert switch.log()[1].endswith(f"|INFO|ovs-vswitchd (Open vSwitch) {theirs}, of OVS-XDP {ours}"), switch.log()[:3]
     assert switch.get("bridge", "br0", "datapath_version") == f"OVS-XDP {ours}, Open vSwitch {theirs}"
+    assert switch.get("open", ".", "external_ids") == {} == switch.get("open", ".", "other_config")     # Not ours to write.
 
 
 def test_second_daemon_is_refused(network):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics are exact: packets and bytes that went in, came out and were counted are the same numbers."""
+import json
 import re
 import threading
 
@@ -80,6 +81,74 @@ def test_drops_are_counted(network):
     lab.wait_until(lambda: rule_counts(switch, 7) == (50, 3000), "50 packets of 60 bytes")
     hit, missed, lost = (now - then for now, then in zip(lookups(), before))
     assert hit + missed >= 50 and missed >= 1 and lost == 0
+
+
+def engine_drops(switch):
+    return json.loads(switch.appctl("xdp/stats", "--format=json"))["datapaths"][0]["engine"]["drops"]
+
+
+def test_a_fresh_start_loses_nothing(world, switch):
+    """Containers talk from the beginning, before ofproto knows their ports: nothing of that is a lost upcall."""
+    if switch.datapath != "xdp":
+        pytest.skip("only ours says what became of such packets")
+    done = threading.Event()
+    containers = [world.enter_context(lab.Namespace(name)) for name in ("red", "green", "blue")]
+    for container in containers:
+        lab.make_veth(f"to-{container.name}", container)
+
+    def talk(container):
+        with wire.Wire(container) as end:
+            while not done.wait(0.0002):
+                end.send(wire.udp_frame(lab.mac_of(container), "ff:ff:ff:ff:ff:ff", b"anybody there?"))
+
+    threads = [threading.Thread(target=talk, args=(container,)) for container in containers]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            switch.add_bridge("br0")
+            for container in containers:
+                switch.add_port(f"to-{container.name}")
+            lab.wait_until(lambda: len([flow for flow in switch.dump_flows() if "dst=ff:ff:ff:ff:ff:ff" in flow]) >= 3, "flows")
+            assert re.search(r"hit:\d+ missed:\d+ lost:0$", switch.appctl("dpctl/show"), re.MULTILINE)
+            assert engine_drops(switch)["upcall_error"] == engine_drops(switch)["upcall_disabled"] == 0
+            switch.vsctl("del-br", "br0")
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not [line for line in switch.log() if "refused the upcall" in line]
+
+
+@pytest.mark.parametrize("hook", ("tcx", "xdp"))
+def test_device_that_is_down(network, hook):
+    """What is sent to it is counted under a name, each packet once: by programs, the engine, or the device."""
+    switch, green = network.switch, lab.mac_of(network.green)
+    if switch.datapath != "xdp":
+        pytest.skip("other datapaths count otherwise")
+    for name in "red", "green":
+        switch.vsctl("set", "interface", f"to-{name}", f"options:xdp-hook={hook}")
+        lab.wait_until(lambda name=name: switch.status(f"to-{name}")["xdp-hook"] == hook, hook)
+    switch.flows("br0", "in_port=to-red,udp,actions=output:to-green", "actions=drop")
+
+    def counted():
+        stats = json.loads(switch.appctl("xdp/stats", "--format=json"))["datapaths"][0]
+        shown = json.loads(switch.appctl("xdp/show", "--format=json"))["datapaths"][0]
+        ports = {port["name"]: port for port in stats["ports"]}
+        (to,) = (port for port in shown["ports"] if port["name"] == "to-green")
+        return (ports["to-red"]["frames"]["no_output"] + ports["to-green"]["tx_dropped"] + sum(stats["engine"]["drops"].values())
+                + sum(part["send_drops"] for part in (to.get("engine"), *to["queues"]) if part))
+
+    frames = [wire.udp_frame(RED, green, b"to whom?")] * 50
+    with wire.Wire(network.red) as red, wire.Wire(network.green) as seen:
+        red.send(*frames)
+        assert len(seen.receive(lambda frame: b"to whom?" in frame, len(frames))) == len(frames)
+        before = counted()
+        network.green.run("ip", "link", "set", "eth0", "down")
+        for _ in range(4):
+            red.send(*frames)
+        lab.wait_until(lambda: counted() - before >= 4 * len(frames), "all packets counted", 10)
+        assert counted() - before == 4 * len(frames)
 
 
 def test_types_of_flows(network):

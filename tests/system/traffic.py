@@ -3,11 +3,14 @@
 import hashlib
 import os
 import re
+import signal
 import socket
+import tempfile
 import threading
 import time
 
 import lab
+import switch as switches
 
 
 def ping(source, destination, count=3, size=56, limit=20, options=()):
@@ -162,6 +165,48 @@ class Stream:
             thread.join(5)
         self._out.close()
         self._in.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Numbered:
+    """Numbered datagrams at 'rate' a second, sent and received by processes of their own (numbered.c), which lose none: what
+    does not arrive is lost on the way.  'address' has been resolved.  end() says what became of them."""
+
+    def __init__(self, client, server, address, rate, port=5004):
+        self._files = [tempfile.TemporaryFile("w+", encoding="ascii") for _ in range(2)]
+        program = switches.BUILD / "tests/system/numbered"
+        self._receiver = server.start(program, "receive", address, port, stdout=self._files[0])
+        lab.wait_until(lambda: f"{address}:{port} " in server.run("ss", "-Hlnu"), "the receiver")
+        self._sender = client.start(program, "send", address, port, rate, stdout=self._files[1])
+
+    def end(self):
+        """(sent, lost, [(first lost number, how many, ms by the monotonic clock)], whether all came once and in order)."""
+        self._sender.kill(signal.SIGTERM)
+        sent = int(re.search(r"sent (\d+), failed 0", self._said(1))[1])
+        time.sleep(0.2)
+        self._receiver.kill(signal.SIGTERM)
+        said = self._said(0)
+        received, late, twice, overflow = map(int, re.search(r"received (\d+), late (\d+), twice (\d+), overflow (\d+)",
+                                                             said).groups())
+        if overflow:
+            raise lab.Failed(f"the receiver itself lost {overflow} of {sent}")
+        gaps = [tuple(map(int, gap.split())) for gap in re.findall(r"^gap (.*)$", said, re.MULTILINE)]
+        return sent, sent - (received - twice), gaps, not late and not twice
+
+    def _said(self, index):
+        self._files[index].seek(0)
+        return self._files[index].read()
+
+    def close(self):
+        self._sender.close()
+        self._receiver.close()
+        for file in self._files:
+            file.close()
 
     def __enter__(self):
         return self

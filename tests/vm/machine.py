@@ -58,11 +58,12 @@ class Guest:
 
 
 @contextlib.contextmanager
-def started(command, results, timeout, memory, capture=False):
+def started(command, results, timeout, memory, cpus="1", capture=False):
     """A machine that runs 'command' (a list of words) as root, in the present folder, and ends with it.
 
     'results' is a folder that the machine sees as /results; the kernel's messages go to console.log in it.
-    The machine is switched off after 'timeout' seconds, or at the end of the context.  'memory' is in MiB.
+    The machine is switched off after 'timeout' seconds, or at the end of the context.  'memory' is in MiB, 'cpus' as
+    QEMU's -smp has them.
     """
     kernel = kernel_folder()
     image = next(kernel.glob("boot/vmlinuz-*"))
@@ -79,7 +80,7 @@ def started(command, results, timeout, memory, capture=False):
         f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()))
 
     qemu = ["qemu-system-x86_64", "-M", "q35,usb=off", "-accel", "tcg,thread=multi,tb-size=1024",
-            "-cpu", "max", "-smp", "1", "-m", str(memory), "-display", "none", "-no-reboot", "-nodefaults",
+            "-cpu", "max", "-smp", cpus, "-m", str(memory), "-display", "none", "-no-reboot", "-nodefaults",
             "-serial", f"file:{results}/console.log", "-chardev", "stdio,id=out,signal=off",
             "-serial", "chardev:out", "-kernel", image, "-initrd", initrd(kernel, release),
             "-append", "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
