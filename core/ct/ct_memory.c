@@ -116,7 +116,8 @@ static bool has_size(int fd, size_t bytes)
 static int make_table(size_t bytes, bool maps, int old_fd, void **ret, int *ret_fd)
 {
     LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
-    int flags = maps ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    /* The kernel has allocated all of a map already: page faults now, not one by one while packets wait. */
+    int flags = maps ? MAP_SHARED | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *table;
 
     if (old_fd >= 0 && !has_size(old_fd, bytes)) {

@@ -51,10 +51,13 @@ static uint8_t ct_call_fill(struct dp_ctx *, const struct dp_ct_action *,
 #include "dp/ct_run.h"
 
 #define TRIES_BEFORE_YIELDING 64
+#define PREFETCH_CONNECTIONS 4096       /* Of which the tables are read ahead. */
 
 static void parse_ct(struct dpif_xdp_ct *, const struct nlattr *,
                      const struct flow *, struct ct_action *);
 static void parse_nat(const struct nlattr *, bool v6, struct ct_action *);
+static void prefetch(struct ct_call *, const struct dp_packet_batch *, bool v6,
+                     uint16_t zone);
 static void track(struct ct_call *, struct oxdp_ct *, struct dp_packet *,
                   bool v6, uint32_t now);
 
@@ -86,6 +89,7 @@ dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
     now = dpif_xdp_ct_ticks(ct, now_ms);
     ipf_preprocess_conntrack(ct->ipf, batch, now_ms, flow->dl_type,
                              action.dp.zone, ct->ipf_basis);
+    prefetch(&call, batch, v6, action.dp.zone);
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         track(&call, tables, packet, v6, now);
     }
@@ -388,6 +392,71 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
     store_metadata(&packet->md, &run.md);
     if (OVS_UNLIKELY(call->control && run.ref)) {
         help(call, tables, packet, v6, &action, &run);
+    }
+}
+
+/* The tuple of a packet, as far as it can be had without looking twice.  It only
+ * says what will be read. */
+static bool
+guess_tuple(const struct dp_packet *packet, bool v6, uint16_t zone,
+            struct dp_ct_tuple *t)
+{
+    const struct ip_header *ip = dp_packet_l3(packet);
+    const ovs_be16 *ports = dp_packet_l4(packet);
+
+    if (v6 || !ip || !ports || dp_packet_l4_size(packet) < UDP_HEADER_LEN
+        || (ip->ip_proto != IPPROTO_TCP && ip->ip_proto != IPPROTO_UDP)) {
+        return false;
+    }
+    memset(t, 0, sizeof *t);
+    memcpy(t->addr[0], &ip->ip_src, sizeof ip->ip_src);
+    memcpy(t->addr[1], &ip->ip_dst, sizeof ip->ip_dst);
+    t->l4[0] = DP_CT_L4((OVS_FORCE uint16_t) ports[0], 0);
+    t->l4[1] = DP_CT_L4((OVS_FORCE uint16_t) ports[1], 0);
+    t->proto = ip->ip_proto;
+    t->zone = zone;
+    return true;
+}
+
+/* With more connections than a cache holds, the packets of a batch wait for
+ * memory together, not one after the other: first for their buckets, then for
+ * what these name. */
+static void
+prefetch(struct ct_call *call, const struct dp_packet_batch *batch, bool v6,
+         uint16_t zone)
+{
+    const struct dp_ct_tables *t = call->ctx.ct;
+    uint64_t hashes[NETDEV_MAX_BURST];
+    struct dp_packet *packet;
+    struct dp_ct_tuple tuple;
+    size_t n = 0;
+
+    if (DP_READ_ONCE(t->head->n_conns) < PREFETCH_CONNECTIONS
+        || dp_packet_batch_size(batch) < 2) {
+        return;
+    }
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        if (guess_tuple(packet, v6, zone, &tuple)) {
+            hashes[n] = dp_ct_hash(t->head, &tuple);
+            OVS_PREFETCH(&t->buckets[dp_hash_bucket(hashes[n],
+                                                    t->head->bucket_last)]);
+            n++;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct dp_ct_bucket *bucket
+            = &t->buckets[dp_hash_bucket(hashes[i], t->head->bucket_last)];
+
+        for (int k = 0; k < DP_CT_SLOTS; k++) {
+            uint64_t slot = DP_READ_ONCE(bucket->slot[k]);
+            uint32_t index = DP_CT_REF_INDEX(DP_CT_SLOT_REF(slot));
+
+            if (DP_CT_SLOT_TAG(slot) == dp_hash_tag(hashes[i])
+                && index < t->n_keys) {
+                OVS_PREFETCH(&t->keys[index]);
+                OVS_PREFETCH_WRITE(&t->lives[index]);
+            }
+        }
     }
 }
 
