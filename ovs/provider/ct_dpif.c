@@ -234,6 +234,7 @@ dpif_xdp_ct_flush(struct dpif *dpif, const uint16_t *zone,
         return flush_tuple(dpif, tables, &t);
     }
     oxdp_ct_flush(tables, zone ? *zone : -1);
+    dpif_xdp_ct_hurry(dpif_xdp_ct_of(dpif));
     return 0;
 }
 

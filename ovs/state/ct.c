@@ -6,16 +6,20 @@
 #include "ovs/state/ct_private.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <unistd.h>
 
 #include "core/kernel/grace.h"
+#include "core/kernel/libbpf_log.h"
 #include "core/kernel/ticks.h"
+#include "core/privilege.h"
 #include "core/programs/ct_pins.h"
 #include "ipf.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
 #include "ovs-rcu.h"
 #include "random.h"
+#include "seq.h"
 #include "timeval.h"
 #include "util.h"
 
@@ -40,6 +44,7 @@ dpif_xdp_ct_create(const char *name)
     ovs_mutex_init(&ct->mutex);
     atomic_init(&ct->tables, NULL);
     latch_init(&ct->exit);
+    ct->wanted = seq_create();
     dpif_xdp_ct_policies_init(ct);
     dpif_xdp_ct_expect_init(ct);
     return ct;
@@ -58,6 +63,7 @@ dpif_xdp_ct_destroy(struct dpif_xdp_ct *ct)
     dpif_xdp_ct_policies_destroy(ct);
     oxdp_ct_destroy(tables);
     latch_destroy(&ct->exit);
+    seq_destroy(ct->wanted);
     ovs_mutex_destroy(&ct->mutex);
     ipf_destroy(ct->ipf);
     free(ct->name);
@@ -88,8 +94,12 @@ static bool
 start_ticks(struct dpif_xdp_ct *ct)
 {
     struct oxdp_ticks *ticks;
+    bool shared;
 
-    if (oxdp_ticks_open(&ticks)) {
+    oxdp_libbpf_listen();
+    shared = oxdp_privilege_has(CAP_BPF) && !oxdp_ticks_open(&ticks);
+    oxdp_libbpf_heard();
+    if (!shared) {
         ct->hz = PRIVATE_HZ;
         ct->first_ticks = ct->first_ms = time_msec();
         return false;
@@ -172,6 +182,12 @@ dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
     return tables;
 }
 
+void
+dpif_xdp_ct_hurry(struct dpif_xdp_ct *ct)
+{
+    seq_change(ct->wanted);
+}
+
 bool
 dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
 {
@@ -248,6 +264,7 @@ sweep(void *ct_)
 
     while (!latch_is_set(&ct->exit)) {
         long long int now = time_msec();
+        uint64_t wanted = seq_read(ct->wanted);
 
         while (!oxdp_ct_sweep(tables, dpif_xdp_ct_ticks(ct, now),
                               SWEPT_AT_ONCE)) {
@@ -257,6 +274,7 @@ sweep(void *ct_)
         }
         reclaim(tables);
         latch_wait(&ct->exit);
+        seq_wait(ct->wanted, wanted);
         poll_timer_wait_until(now + SWEEP_INTERVAL_MS);
         poll_block();
     }

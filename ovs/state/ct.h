@@ -45,6 +45,9 @@ struct oxdp_ct *dpif_xdp_ct_need_tables(struct dpif_xdp_ct *);
 /* The ticks at 'ms', a monotonic time. */
 uint32_t dpif_xdp_ct_ticks(const struct dpif_xdp_ct *, long long int ms);
 
+/* Has what left be free soon: after many have. */
+void dpif_xdp_ct_hurry(struct dpif_xdp_ct *);
+
 struct ipf *dpif_xdp_ct_ipf(const struct dpif_xdp_ct *);
 
 /* Passes 'batch', IP packets of 'flow', through connection tracking as the

@@ -243,6 +243,7 @@ explain_refusal(const struct ct_call *call, struct oxdp_ct *tables,
     uint32_t limit, count;
 
     if (DP_READ_ONCE(head->n_full) != n_full) {
+        dpif_xdp_ct_hurry(call->ct);
         VLOG_WARN_RL(&rl, "%s: no room for one more connection: raise "
                      "other_config:xdp-ct-max above %"PRIu32, call->ct->name,
                      head->n);

@@ -33,6 +33,7 @@ struct dpif_xdp_ct {
 
     pthread_t sweeper;                  /* If there are tables. */
     struct latch exit;
+    struct seq *wanted;                 /* Changes when it is not to wait. */
 
     /* ct_policy.c */
     struct ovs_mutex policy_mutex;

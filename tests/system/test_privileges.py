@@ -71,6 +71,16 @@ def segments_by_device(container):
     return "tcp-segmentation-offload: on" in container.run("ethtool", "-k", "eth0")
 
 
+def check_tracks(switch):
+    """Connections are tracked in memory of the daemon."""
+    switch.flows("br0", "priority=2,arp,actions=normal", "priority=1,ip,actions=ct(table=1)",
+                 "table=1,in_port=to-red,ip,ct_state=+trk+new,actions=ct(commit),normal",
+                 "table=1,ip,ct_state=+trk+est,actions=normal")
+    traffic.tcp(switch.red, switch.green, "10.0.0.2", size=1 << 20)
+    assert "dst=10.0.0.2" in switch.appctl("dpctl/dump-conntrack")
+    assert "lost when the daemon ends" in switch.appctl("xdp/ct-show")
+
+
 @pytest.mark.parametrize("hook", ("tcx", "xdp"))
 def test_without_bpf(world, hook):
     """No CAP_BPF, and no CAP_SYS_ADMIN, which includes it: the engine forwards all."""
@@ -85,6 +95,7 @@ def test_without_bpf(world, hook):
         assert segments_by_device(switch.red) and segments_by_device(switch.green)
         check_forwards(switch)
         assert traffic.udp(switch.red, switch.green, "10.0.0.2") == 100
+        check_tracks(switch)
 
 
 @pytest.mark.parametrize("hook", ("tcx", "xdp"))
