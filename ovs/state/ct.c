@@ -56,8 +56,11 @@ dpif_xdp_ct_destroy(struct dpif_xdp_ct *ct)
     struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
 
     if (tables) {
+        /* It may be waiting until all threads quiesce, this one too. */
         latch_set(&ct->exit);
+        ovsrcu_quiesce_start();
         xpthread_join(ct->sweeper, NULL);
+        ovsrcu_quiesce_end();
     }
     dpif_xdp_ct_expect_destroy(ct);
     dpif_xdp_ct_policies_destroy(ct);

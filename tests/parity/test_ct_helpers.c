@@ -188,7 +188,7 @@ static struct dp_packet *track(struct talk *t, const struct dp_packet *packet, b
     return a;
 }
 
-/* 'side' sends a segment; the other end takes it as it arrives, unless it is +inv. */
+/* 'side' sends a segment; its peer takes it as it arrives, unless it is +inv. */
 static void say(struct talk *t, int side, uint16_t flags, const char *text)
 {
     struct end *from = &t->end[side], *to = &t->end[!side];
@@ -254,7 +254,7 @@ static char *some_message(const struct talk *t, int side, uint16_t port)
     return ds_steal_cstr(&s);
 }
 
-/* A connection to 'port' of 'side', as the other end would make it, and an answer. */
+/* A connection to 'port' of 'side', as its peer would make it, and an answer. */
 static void connect_data(struct talk *t, int side, uint16_t port)
 {
     struct end to = {
