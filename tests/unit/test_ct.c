@@ -12,10 +12,15 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "core/ct/ct.h"
 #include "dp-packet.h"
 #include "odp-netlink.h"
 #include "odp-util.h"
+#include "dp/seam_native.h"
 #include "openvswitch/ofpbuf.h"
+#include "openvswitch/poll-loop.h"
+#include "ovs-rcu.h"
+#include "ovs-thread.h"
 #include "ovs/state/ct.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/provider/ct_dpif.h"
@@ -399,6 +404,124 @@ test_fragments(void **state OVS_UNUSED)
     assert_int_equal(dpif_xdp_ipf_dump_done(NULL, ctx), 0);
 }
 
+#define N_THREADS 4
+#define N_PACKETS 48            /* Of each thread: all threads have the same. */
+#define N_TURNS 20000
+
+/* Makes, finds and marks the same connections as other threads do. */
+static void *
+send_packets(void *number)
+{
+    static const char *const actions[] = {
+        "ct(commit,zone=7,mark=%d)", "ct(zone=7)", "ct(commit,zone=8)", "ct(force_commit,zone=7,label=%d)",
+    };
+    struct dp_packet *packets[N_PACKETS];
+    struct ofpbuf odp[ARRAY_SIZE(actions)];
+    uint32_t seed = 1 + (uintptr_t) number;
+    struct flow flow;
+
+    for (int i = 0; i < N_PACKETS; i++) {
+        char *text = xasprintf("in_port(1)," ETHERNET "eth_type(0x0800),ipv4(src=10.0.0.%d,dst=10.0.0.%d,proto=17,ttl=64),"
+                               "udp(src=%d,dst=%d)", i & 1 ? 2 : 1, i & 1 ? 1 : 2, i & 1 ? 53 : 1000 + i / 2,
+                               i & 1 ? 1000 + i / 2 : 53);
+
+        packets[i] = make_packet(text, &flow);
+        free(text);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+        char *text = xasprintf(actions[i], (int) (seed + i));
+
+        ofpbuf_init(&odp[i], 0);
+        assert_int_equal(odp_actions_from_string(text, NULL, &odp[i]), 0);
+        free(text);
+    }
+    for (int i = 0; i < N_TURNS; i++) {
+        struct dp_packet_batch batch;
+        struct dp_packet *packet;
+
+        seed = seed * 1103515245 + 12345;
+        packet = packets[(seed >> 16) % N_PACKETS];
+        pkt_metadata_init(&packet->md, u32_to_odp(1));
+        dp_packet_batch_init_packet(&batch, packet);
+        dpif_xdp_ct_execute(ct, &batch, odp[(seed >> 24) % ARRAY_SIZE(odp)].data, &flow, time_msec());
+        if (i % 32 == 0) {
+            ovsrcu_quiesce();
+        }
+    }
+    for (int i = 0; i < N_PACKETS; i++) {
+        dp_packet_delete(packets[i]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(odp); i++) {
+        ofpbuf_uninit(&odp[i]);
+    }
+    return NULL;
+}
+
+/* Whether every entry is free. */
+static bool
+all_free(const struct dp_ct_tables *t)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = DP_CT_FREE_FIRST(DP_READ_ONCE(t->head->free)); i && n <= t->n_keys; n++) {
+        i = DP_READ_ONCE(t->keys[i - 1].next_free);
+    }
+    return n == t->n_keys;
+}
+
+/* What threads make, mark, end and flush at the same time is counted once and leaves nothing behind. */
+static void
+test_threads(void **state OVS_UNUSED)
+{
+    struct ovs_list limits = OVS_LIST_INITIALIZER(&limits);
+    struct dp_ct_tables *t;
+    struct ct_dpif_entry entries[8 * N_PACKETS];
+    pthread_t threads[N_THREADS];
+    const uint16_t zone = 7;
+
+    dpif_xdp_ct_set_max(ct, 16384);
+    t = oxdp_ct_tables(dpif_xdp_ct_need_tables(ct));
+    ct_dpif_push_zone_limit(&limits, 8, N_PACKETS / 4, 0);
+    assert_int_equal(dpif_xdp_ct_set_limits(NULL, NULL, &limits), 0);
+    ct_dpif_free_zone_limits(&limits);
+    for (uintptr_t i = 0; i < N_THREADS; i++) {
+        threads[i] = ovs_thread_create("sender", send_packets, (void *) i);
+    }
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(dpif_xdp_ct_flush(NULL, &zone, NULL), 0);
+        dump(NULL, entries, ARRAY_SIZE(entries));
+        assert_true(t->zones[8].count <= N_PACKETS / 4 + N_THREADS);        /* Each may take one back. */
+        ovsrcu_quiesce();
+    }
+    ovsrcu_quiesce_start();
+    for (int i = 0; i < N_THREADS; i++) {
+        xpthread_join(threads[i], NULL);
+    }
+    ovsrcu_quiesce_end();
+
+    size_t n = dump(NULL, entries, ARRAY_SIZE(entries));
+
+    assert_in_range(n, 1, N_PACKETS);           /* Both directions are one connection. */
+    assert_int_equal(dpif_xdp_ct_flush(NULL, NULL, NULL), 0);
+    assert_int_equal(t->head->n_conns, 0);
+    assert_int_equal(t->zones[8].count, 0);
+    while (!all_free(t)) {
+        dpif_xdp_ct_hurry(ct);
+        poll_timer_wait(1);
+        poll_block();
+    }
+    for (uint32_t i = 0; i < t->n_buckets; i++) {
+        assert_int_equal(t->buckets[i].lock, 0);
+        assert_int_equal(t->buckets[i].n_elsewhere, 0);
+        for (int k = 0; k < DP_CT_SLOTS; k++) {
+            assert_int_equal(t->buckets[i].slot[k], 0);
+        }
+    }
+    for (uint32_t i = 0; i < t->n_marks; i++) {
+        assert_int_equal(t->marks[i].refs, 0);
+    }
+}
+
 int
 main(void)
 {
@@ -410,6 +533,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_limits, start, stop),
         cmocka_unit_test_setup_teardown(test_timeout_policies, start, stop),
         cmocka_unit_test_setup_teardown(test_fragments, start, stop),
+        cmocka_unit_test_setup_teardown(test_threads, start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
