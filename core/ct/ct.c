@@ -100,12 +100,13 @@ static int inherit(struct oxdp_ct *ct, const int old_fd[OXDP_CT_N_TABLES])
     uint32_t n = oxdp_ct_memory_n(old_fd);
     struct dp_ct_tables old;
     int fd[OXDP_CT_N_TABLES];
+    int err = 0;
 
     if (n && !oxdp_ct_memory_create(n, true, old_fd, &old, fd)) {
-        oxdp_ct_copy(ct, &old);
+        err = oxdp_ct_copy(ct, &old);
         oxdp_ct_memory_destroy(&old, fd);
     }
-    return 0;
+    return err;
 }
 
 struct dp_ct_tables *oxdp_ct_tables(struct oxdp_ct *ct)

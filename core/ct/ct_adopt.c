@@ -8,16 +8,27 @@
 #include "core/ct/ct_private.h"
 #include "dp/ct_new.h"
 
-static bool is_published(struct oxdp_ct *, uint32_t index, uint32_t d);
-static bool is_whole(struct oxdp_ct *, uint32_t index);
+/* What of a connection stands in the buckets: bits of directions, by index. */
+#define PUBLISHED(D) (1 << (D))
+#define BOTH (PUBLISHED(0) | PUBLISHED(1))
+#define READ_AHEAD 4            /* Buckets whose connections' keys are fetched ahead: they lie anywhere. */
+
+static uint8_t *find_published(struct oxdp_ct *, uint32_t *elsewhere);
+static bool is_whole(struct oxdp_ct *, const uint8_t *published, uint32_t index);
 static void count(struct oxdp_ct *, uint32_t index);
 static void clear(struct oxdp_ct *, uint32_t index);
-static int mend_buckets(struct oxdp_ct *);
+static void mend_buckets(struct oxdp_ct *, const uint8_t *whole, uint32_t *elsewhere);
 
 int oxdp_ct_adopt(struct oxdp_ct *ct)
 {
     struct dp_ct_tables *t = &ct->mem;
+    uint32_t *elsewhere = calloc(t->n_buckets, sizeof *elsewhere);
+    uint8_t *published = elsewhere ? find_published(ct, elsewhere) : NULL;
 
+    if (!published) {
+        free(elsewhere);
+        return -ENOMEM;
+    }
     t->head->epoch = (t->head->epoch + 1) & ~DP_CT_LOCK_USER;
     t->head->n_conns = 0;
     for (uint32_t i = 0; i < t->n_zones; i++) {
@@ -28,49 +39,83 @@ int oxdp_ct_adopt(struct oxdp_ct *ct)
         t->marks[i].refs = 0;
     }
     for (uint32_t i = 0; i < t->n_keys; i++) {
-        if (is_whole(ct, i)) {
+        published[i] = is_whole(ct, published, i);
+        if (published[i]) {
             count(ct, i);
         } else {
             clear(ct, i);
         }
     }
     ct->kept = t->head->n_conns;
-    return mend_buckets(ct);
+    mend_buckets(ct, published, elsewhere);
+    free(published);
+    free(elsewhere);
+    return 0;
 }
 
-/* Whether lookups find direction 'd' of connection 'index'. */
-static bool is_published(struct oxdp_ct *ct, uint32_t index, uint32_t d)
+/* The bucket where the tuple of 'slot' of bucket 'no' is looked for first; UINT32_MAX if no lookup finds it here. */
+static uint32_t home_of(struct oxdp_ct *ct, uint32_t no, uint64_t slot)
 {
+    uint32_t ref = DP_CT_SLOT_REF(slot);
     uint32_t last = ct->mem.head->bucket_last;
     struct dp_ct_tuple t;
 
-    dp_ct_tuple_of(&ct->ctx, index, d, &t);
+    if (!ref || DP_CT_REF_INDEX(ref) >= ct->mem.n_keys) {
+        return UINT32_MAX;
+    }
+    dp_ct_tuple_of(&ct->ctx, DP_CT_REF_INDEX(ref), DP_CT_REF_REPLY(ref), &t);
 
     uint64_t hash = dp_ct_hash(ct->mem.head, &t);
-    const uint32_t no[2] = { dp_hash_bucket(hash, last), dp_hash_alternative(hash, last) };
+    uint32_t home = dp_hash_bucket(hash, last);
 
-    for (int k = 0; k < 2; k++) {
+    return dp_hash_tag(hash) == DP_CT_SLOT_TAG(slot) && (home == no || dp_hash_alternative(hash, last) == no)
+        ? home : UINT32_MAX;
+}
+
+/* By index, which directions lookups find; the caller frees it.  Counts, by bucket, those that stand 'elsewhere' (NULL: does
+ * not count). */
+static uint8_t *find_published(struct oxdp_ct *ct, uint32_t *elsewhere)
+{
+    uint8_t *published = calloc(ct->mem.n_keys, 1);
+
+    for (uint32_t no = 0; published && no < ct->mem.n_buckets; no++) {
+        const struct dp_ct_bucket *bucket = &ct->mem.buckets[no];
+
         for (int i = 0; i < DP_CT_SLOTS; i++) {
-            if (ct->mem.buckets[no[k]].slot[i] == DP_CT_SLOT(dp_hash_tag(hash), DP_CT_REF(index, d))) {
-                return true;
+            uint32_t next = DP_CT_SLOT_REF(bucket[no + READ_AHEAD < ct->mem.n_buckets ? READ_AHEAD : 0].slot[i]);
+            uint32_t home = bucket->slot[i] ? home_of(ct, no, bucket->slot[i]) : UINT32_MAX;
+            uint32_t ref = DP_CT_SLOT_REF(bucket->slot[i]);
+
+            if (next && DP_CT_REF_INDEX(next) < ct->mem.n_keys) {
+                __builtin_prefetch(&ct->mem.keys[DP_CT_REF_INDEX(next)]);
+            }
+            if (home != UINT32_MAX) {
+                published[DP_CT_REF_INDEX(ref)] |= PUBLISHED(DP_CT_REF_REPLY(ref));
+                if (home != no && elsewhere) {
+                    elsewhere[home]++;
+                }
             }
         }
     }
-    return false;
+    return published;
 }
 
-static bool is_whole(struct oxdp_ct *ct, uint32_t index)
+/* Whether connection 'index' is alive and complete. */
+static bool is_whole(struct oxdp_ct *ct, const uint8_t *published, uint32_t index)
 {
     const struct dp_ct_key *key = &ct->mem.keys[index];
     struct dp_ct_tuple t[2];
 
     if (!(key->flags & DP_CT_KEY_USED) || ct->mem.lives[index].state & DP_CT_DEAD || key->marks >= ct->mem.n_marks
-        || key->policy >= ct->mem.n_policies || !is_published(ct, index, 0)) {
+        || key->policy >= ct->mem.n_policies) {
         return false;
+    }
+    if (published[index] != PUBLISHED(0)) {
+        return published[index] == BOTH;
     }
     dp_ct_tuple_of(&ct->ctx, index, 0, &t[0]);
     dp_ct_tuple_of(&ct->ctx, index, 1, &t[1]);
-    return dp_ct_same(&t[0], &t[1]) || is_published(ct, index, 1);
+    return dp_ct_same(&t[0], &t[1]);
 }
 
 /* As dp_ct_insert() did. */
@@ -97,52 +142,29 @@ static void clear(struct oxdp_ct *ct, uint32_t index)
     ct->mem.cold[index] = (struct dp_ct_cold) { 0 };
 }
 
-/* Whether 'slot' of bucket 'no' is one of a connection that is alive; '*home': where its tuple is looked for first. */
-static bool is_right(struct oxdp_ct *ct, uint32_t no, uint64_t slot, uint32_t *home)
+/* Takes out what no connection that is 'whole' has, and says how many of each bucket's stand elsewhere.  Programs look up
+ * meanwhile: they never see a count that is too small. */
+static void mend_buckets(struct oxdp_ct *ct, const uint8_t *whole, uint32_t *elsewhere)
 {
-    uint32_t ref = DP_CT_SLOT_REF(slot);
-    uint32_t last = ct->mem.head->bucket_last;
-    struct dp_ct_tuple t;
-
-    if (!ref || DP_CT_REF_INDEX(ref) >= ct->mem.n_keys || !(ct->mem.keys[DP_CT_REF_INDEX(ref)].flags & DP_CT_KEY_USED)) {
-        return false;
-    }
-    dp_ct_tuple_of(&ct->ctx, DP_CT_REF_INDEX(ref), DP_CT_REF_REPLY(ref), &t);
-
-    uint64_t hash = dp_ct_hash(ct->mem.head, &t);
-
-    *home = dp_hash_bucket(hash, last);
-    return dp_hash_tag(hash) == DP_CT_SLOT_TAG(slot) && (*home == no || dp_hash_alternative(hash, last) == no);
-}
-
-/* Takes out what no living connection has, and counts those that stand elsewhere.  Programs look up meanwhile: they never see
- * a count that is too small. */
-static int mend_buckets(struct oxdp_ct *ct)
-{
-    uint32_t *elsewhere = calloc(ct->mem.n_buckets, sizeof *elsewhere);
-
-    if (!elsewhere) {
-        return -ENOMEM;
-    }
     for (uint32_t no = 0; no < ct->mem.n_buckets; no++) {
         struct dp_ct_bucket *bucket = &ct->mem.buckets[no];
 
         bucket->lock = 0;
         for (int i = 0; i < DP_CT_SLOTS; i++) {
-            uint32_t home;
+            uint64_t slot = bucket->slot[i];
+            uint32_t index = DP_CT_REF_INDEX(DP_CT_SLOT_REF(slot));
 
-            if (bucket->slot[i] && !is_right(ct, no, bucket->slot[i], &home)) {
+            if (slot && (index >= ct->mem.n_keys || !whole[index])) {
+                uint32_t home = home_of(ct, no, slot);
+
+                elsewhere[home != UINT32_MAX ? home : no] -= home != UINT32_MAX && home != no;
                 DP_WRITE_ONCE(bucket->slot[i], 0);
-            } else if (bucket->slot[i] && home != no) {
-                elsewhere[home]++;
             }
         }
     }
     for (uint32_t no = 0; no < ct->mem.n_buckets; no++) {
         DP_WRITE_ONCE(ct->mem.buckets[no].n_elsewhere, elsewhere[no]);
     }
-    free(elsewhere);
-    return 0;
 }
 
 void oxdp_ct_list_free(struct oxdp_ct *ct)
@@ -189,13 +211,18 @@ static bool copy_one(struct oxdp_ct *ct, struct dp_ct_tables *old, uint32_t from
 }
 
 /* 'ct' is empty, and its free list not made. */
-void oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
+int oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
 {
     struct dp_ct_tables *t = &ct->mem;
     struct oxdp_ct before = { .mem = *old };
+    uint8_t *published;
     uint32_t to = 0;
 
     before.ctx.ct = &before.mem;
+    published = find_published(&before, NULL);
+    if (!published) {
+        return -ENOMEM;
+    }
     memcpy(t->policies, old->policies, t->n_policies * sizeof *t->policies);
     for (uint32_t i = 0; i < t->n_zones; i++) {
         t->zones[i] = old->zones[i];
@@ -206,7 +233,7 @@ void oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
     t->head->no_seq_check = old->head->no_seq_check;
     oxdp_ct_marks_rebuild(ct);
     for (uint32_t i = 0; i < old->n_keys; i++) {
-        if (is_whole(&before, i)) {
+        if (is_whole(&before, published, i)) {
             if (to < t->n_keys && copy_one(ct, old, i, to)) {
                 to++;
                 ct->kept++;
@@ -215,4 +242,6 @@ void oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
             }
         }
     }
+    free(published);
+    return 0;
 }

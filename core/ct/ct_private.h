@@ -37,9 +37,9 @@ void oxdp_ct_memory_destroy(struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
 uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);
 
 /* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of 'old', in tables of the same layout and
- * another size. */
+ * another size.  0 or -ENOMEM. */
 int oxdp_ct_adopt(struct oxdp_ct *);
-void oxdp_ct_copy(struct oxdp_ct *, struct dp_ct_tables *old);
+int oxdp_ct_copy(struct oxdp_ct *, struct dp_ct_tables *old);
 
 /* Rebuilds the free list from the entries' flags. */
 void oxdp_ct_list_free(struct oxdp_ct *);

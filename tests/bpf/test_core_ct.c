@@ -251,7 +251,13 @@ static struct oxdp_ct *make_wreck(uint32_t n)
     t->head->n_conns += 3;
     t->zones[3].count += 5;
     t->zones[3].n_expected = 9;
-    dp_ct_allocate(&ctx, t->head);
+
+    /* Others: an entry in no bucket, an index taken. */
+    run.tuple = tuple(601, 3);
+    dp_ct_reverse(&run.reply, &run.tuple);
+    index = dp_ct_allocate(&ctx, t->head) - 1;
+    assert_true(dp_ct_fill(&ctx, &run, &(struct dp_ct_action) { .zone = 3 }, index, 0, 0, NOW));
+    assert_true(dp_ct_allocate(&ctx, t->head));
 
     /* A sweeper: one killed; one that left and is not free. */
     dp_ct_kill(&ctx, DP_CT_REF_INDEX(find(ct, 10, 3, false, NOW)));
