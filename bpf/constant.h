@@ -22,6 +22,7 @@
     DP_TABLES(X)                    \
     X(runs, struct bpf_run_room)    \
     X(ports, struct bpf_port)       \
+    X(limits, struct bpf_limit)     \
     X(counters, struct bpf_counters) \
     X(tracing, struct bpf_tracing)  \
     X(traces, struct bpf_trace_room)

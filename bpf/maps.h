@@ -19,6 +19,8 @@
  * ports           struct bpf_port, a power of two of entries.  The port of device i is in entry i & (size - 1) or, if
  *                 another device took that entry first, in ports_overflow.  Written as that.
  * runs            struct bpf_run_room by CPU: what a program has in hand.  core/programs/trace.c starts 'countdown'.
+ * limits          struct bpf_limit: at BPF_LIMIT_ALL what every port takes, then that of each group, then of each port.
+ *                 Written by core/programs/limit.c before programs can send there, and when a device's MTU changes.
  * counters        struct bpf_counters by counter slot and CPU; those of a slot are adjacent.  Written by the programs,
  *                 read and cleared by core/programs/counter.c.  Slot 0 counts for devices that are no port.
  * tracing         struct bpf_tracing, one: which packets are traced.  Written by core/programs/trace.c, which does so only while no
@@ -54,6 +56,19 @@ struct bpf_port {
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 
+/* Which frames a device takes, and a veth's peer.  Programs ask before they redirect: what the kernel drops behind that, no
+ * counter of ours shows.  The rule is openvswitch.ko's (net/openvswitch/vport.c, packet_length()): Ethernet's header and one
+ * VLAN tag do not count. */
+struct bpf_limit {
+    __u32 max_len;          /* Bytes of the longest frame without a tag. */
+    __u32 buffers;          /* It may lie in several buffers. */
+};
+
+/* Places in 'limits'. */
+#define BPF_LIMIT_ALL 0
+#define BPF_LIMIT_OF_GROUP(GROUP) (1 + (GROUP))
+#define BPF_LIMIT_OF_PORT(PORT) (1 + BPF_MAX_GROUPS + (PORT))
+
 /* Space for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
 struct bpf_run_room {
     __u64 room[63];
@@ -66,8 +81,9 @@ struct bpf_skb_output {
     __u32 peer_max_len;     /* Bytes of the longest packet that bpf_redirect_peer() may take; 0: none. */
     __u8 peer_address[6];   /* Ethernet address of the veth's peer. */
     __u8 pad[2];
+    __u32 max_len;          /* Of struct bpf_limit. */
 };
-_Static_assert(sizeof(struct bpf_skb_output) == 16, "output layout");
+_Static_assert(sizeof(struct bpf_skb_output) == 20, "output layout");
 
 #define BPF_MAX_UPCALL_QUEUES 8
 #define BPF_MAX_GROUPS 256

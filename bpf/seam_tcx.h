@@ -22,11 +22,14 @@
 #define DP_TAG_FAILED (-1)
 
 /* Scratch space in the skb, which the program clears at its start: dp_at() notes here that bytes were out of reach,
- * dp_output_copies() how many copies it could not send, dp_tunnel_grow() that skb->protocol and the network header are still
- * those of the packet inside, until a device has sent it. */
+ * dp_output_copies() how many copies it could not send, and in units of DP_LONG_COPY how many were too long,
+ * dp_tunnel_grow() that skb->protocol and the network header are still those of the packet inside, until a device has sent
+ * it. */
 #define DP_OUT_OF_REACH cb[0]
 #define DP_LOST cb[1]
 #define DP_DISGUISED cb[2]
+
+#define DP_LONG_COPY (1u << 16)
 
 #define MAX_IP_LEN 65535
 
@@ -226,6 +229,22 @@ DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
     return output && output->ifindex ? output : 0;
 }
 
+/* No flow sends to a group (bpf/tcx.bpf.c). */
+DP_INLINE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len) { return 0; }
+
+/* Whether the packet is longer than the MTU of 'output' and cannot be segmented, which bpf_redirect() does not look at. */
+DP_INLINE int dp_is_over_mtu(struct dp_ctx *ctx, const struct bpf_skb_output *output)
+{
+    const __u8 *eth;
+
+    if (DP_LIKELY(ctx->len <= output->max_len) || ctx->gso_size) {
+        return 0;
+    }
+    eth = dp_at(ctx, 0, DP_ETH_LEN);
+    return !eth || dp_tag_beside(ctx) || !dp_is_vlan(dp_load_be16(eth + 12))
+        || ctx->len - DP_VLAN_LEN > output->max_len;
+}
+
 /* Writes the mark and priority that a flow set into the skb. */
 DP_INLINE void dp_set_metadata(struct dp_ctx *ctx, const union dp_key *key)
 {
@@ -242,9 +261,11 @@ DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, con
     dp_set_metadata(ctx, key);
     for (__u32 i = 0; i < DP_MAX_COPIES && i < op->u.output.n; i++) {
         const struct bpf_skb_output *output = dp_output_of(op->u.output.port[i]);
+        __u32 lost = output && dp_is_over_mtu(ctx, output) ? DP_LONG_COPY
+            : !output || bpf_clone_redirect(ctx, output->ifindex, 0);
 
-        if (!output || bpf_clone_redirect(ctx, output->ifindex, 0)) {
-            ctx->DP_LOST++;
+        if (lost) {
+            ctx->DP_LOST += lost;
         }
     }
 }

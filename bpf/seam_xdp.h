@@ -10,6 +10,7 @@
 
 #define dp_ctx xdp_md
 
+#include "bpf/maps.h"
 #include "bpf/tables.h"
 
 /* All headers that are parsed lie in this. */
@@ -74,5 +75,31 @@ DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return bpf_xdp_adjust_t
 DP_INLINE int dp_copy_out(struct dp_ctx *ctx, void *to, __u32 n) { return bpf_xdp_load_bytes(ctx, 0, to, n); }
 
 #include "dp/seam_raw.h"
+
+/* Whether some port of the group that 'flow' sends to might not take a frame of 'len' bytes after the flow's operations. */
+DP_STAGE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len)
+{
+    const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
+    const struct bpf_limit *limit;
+    const struct dp_op *op;
+
+    if (!flow) {
+        return 1;
+    }
+    limit = dp_limits_at(ctx, BPF_LIMIT_OF_GROUP(flow->arg));
+    op = DP_OMITS(ctx, DP_PART_OPS) || !flow->n_ops ? 0 : dp_ops_at(ctx, flow->ops);
+    if (op) {
+        len += op->growth & DP_OFS_MASK;
+    }
+    if (!eth || dp_has_frags(ctx)) {
+        return 1;
+    }
+    if (limit && DP_UNLIKELY(len > limit->max_len)) {
+        int tagged = dp_is_vlan(dp_load_be16(eth + 12)) || (op && op->codes >> DP_OP_PUSH_VLAN & 1);
+
+        return !tagged || len - DP_VLAN_LEN > limit->max_len;
+    }
+    return 0;
+}
 
 #endif /* bpf/seam_xdp.h */

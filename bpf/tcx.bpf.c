@@ -93,7 +93,8 @@ int oxdp_tcx(struct __sk_buff *ctx)
     struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
-        count_lost(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST);
+        count_lost(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST % DP_LONG_COPY);
+        count_lost(ctx, port->counter_slot, DP_COUNTER_LONG_COPIES, ctx->DP_LOST / DP_LONG_COPY);
     }
     switch (outcome.fate) {
     case DP_FATE_OUTPUT:
@@ -114,6 +115,10 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
     trace_to(ctx, run, DP_FATE_OUTPUT, to);
     if (!output) {
         count_run(ctx, port->counter_slot, DP_REASON_NO_OUTPUT, run, length);
+        return TC_ACT_SHOT;
+    }
+    if (dp_is_over_mtu(ctx, output)) {
+        count_run(ctx, port->counter_slot, DP_REASON_OVER_MTU, run, length);
         return TC_ACT_SHOT;
     }
     count_run(ctx, port->counter_slot, DP_REASON_FORWARDED, run, length);

@@ -106,20 +106,54 @@ int oxdp_xdp(struct xdp_md *ctx)
 }
 #endif
 
-static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
-                                  __u32 to, __u32 length)
+static __always_inline int redirect(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
+                                    __u32 to, __u32 length)
 {
-    if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
-        dp_cut_tail(ctx, run->frame.cut);
-    }
-
-    trace_to(ctx, run, DP_FATE_OUTPUT, to);
-
     int verdict = bpf_redirect_map(&outputs, to, XDP_DROP);
 
     count_run(ctx, port->counter_slot, verdict == XDP_REDIRECT ? DP_REASON_FORWARDED : DP_REASON_NO_OUTPUT, run,
               length);
     return verdict;
+}
+
+/* Sends a frame that is longer than what every port takes to 'to', if that takes it. */
+DP_STAGE int output_long(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run, __u32 to)
+{
+    const struct bpf_limit *limit = dp_limits_at(ctx, BPF_LIMIT_OF_PORT(to));
+    const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
+    __u32 len = dp_len(ctx);
+
+    if (!port || !run) {
+        return XDP_DROP;
+    }
+    if (limit && eth && len > limit->max_len
+        && (!dp_is_vlan(dp_load_be16(eth + 12)) || len - DP_VLAN_LEN > limit->max_len)) {
+        count_run(ctx, port->counter_slot, DP_REASON_OVER_MTU, run, run->arrived);
+        return XDP_DROP;
+    }
+    if (limit && !limit->buffers && dp_has_frags(ctx)) {
+        count_run(ctx, port->counter_slot, DP_REASON_NO_BUFFERS, run, run->arrived);
+        return XDP_DROP;
+    }
+    return redirect(ctx, port, run, to, run->arrived);
+}
+
+static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
+                                  __u32 to, __u32 length)
+{
+    __u32 sent = length;
+
+    if (!DP_OMITS(ctx, DP_PART_OPS)) {
+        sent = run->frame.len - run->frame.cut;
+        if (run->frame.cut) {
+            dp_cut_tail(ctx, run->frame.cut);
+        }
+    }
+    trace_to(ctx, run, DP_FATE_OUTPUT, to);
+    if (DP_UNLIKELY(sent > dp_limits_at(ctx, BPF_LIMIT_ALL)->max_len)) {
+        return output_long(ctx, port, run, to);
+    }
+    return redirect(ctx, port, run, to, length);
 }
 
 /* The kernel copies the frame for each port but the last, and skips ports that do not take it. */

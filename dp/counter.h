@@ -24,6 +24,7 @@
  * ports, and segmented on its way to the engine. */
 #define DP_LOST_COUNTERS(X)                                                              \
     X(LOST_COPIES,  "copies for one of several outputs that found no memory or no device") \
+    X(LONG_COPIES,  "copies for one of several outputs that were longer than its MTU")     \
     X(LOST_UPCALLS, "frames handed to the engine that found no AF_XDP socket")
 
 #define DP_COUNTERS(X)      \

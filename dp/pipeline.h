@@ -177,16 +177,17 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         }
     }
 
-    __u32 generation = flow->generation;
     int fate = flow->fate;
+
+    run->generation = flow->generation;         /* Of account in an upcall alone.  The stack has no room for it. */
 
     *ret_arg = flow->arg;
     if (DP_TAKES_SKBS) {
         fate &= ~DP_FATE_SKB;
     }
     if (fate >= DP_FATE_ENGINE || (fate == DP_FATE_RECIRC && DP_OMITS(ctx, DP_PART(RECIRC)))
-        || (fate == DP_FATE_GROUP && (DP_OMITS_OP(ctx, DP_OP_GROUP) || dp_has_frags(ctx)))) {
-        dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
+        || (fate == DP_FATE_GROUP && (DP_OMITS_OP(ctx, DP_OP_GROUP) || dp_group_refuses(ctx, flow, run->frame.len)))) {
+        dp_upcall(run, index, run->generation, DP_REASON_UP_ENGINE);
         return fate & DP_FATE_SKB ? DP_FATE_SKB : DP_FATE_ENGINE;
     }
 
@@ -200,13 +201,13 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         const struct dp_op *op = DP_OMITS(ctx, DP_PART_OPS) ? 0 : dp_ops_at(ctx, first);
 
         if (!op || !dp_prepare(ctx, &run->frame, &run->key, op, first, n_ops)) {
-            return dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
+            return dp_upcall(run, index, run->generation, DP_REASON_UP_ENGINE);
         }
 
         enum dp_committed committed = dp_commit(ctx, &run->frame, &run->key, op, first, n_ops, &run->reason);
 
         if (committed == DP_COMMIT_NOTHING) {
-            return dp_upcall(run, index, generation, DP_REASON_UP_ENGINE);
+            return dp_upcall(run, index, run->generation, DP_REASON_UP_ENGINE);
         }
         if (committed == DP_COMMIT_DROP) {
             fate = DP_FATE_DROP;

@@ -29,6 +29,8 @@
     X(NO_HEADROOM,  DROP,    "the driver left no headroom for the record")                      \
     X(TOO_LONG,     DROP,    "longer than what the engine takes from a port with tcx")          \
     X(SEGMENTS,     DROP,    "XDP got a packet that is still to be segmented (GSO)")            \
+    X(OVER_MTU,     DROP,    "longer than the MTU of the output port")                          \
+    X(NO_BUFFERS,   DROP,    "in several buffers, which the output port does not take")         \
     X(UNKNOWN_PORT, PASS,    "the device is not a port of this datapath")
 
 enum dp_reason {

@@ -117,4 +117,8 @@ DP_INLINE __u32 dp_ct_owner(const struct dp_ctx *ctx) { return DP_CT_LOCK_USER |
 
 #include "dp/seam_raw.h"
 
+/* Whether not every port of the group that 'flow' sends to takes a frame of 'len' bytes after the flow's operations, or this
+ * one as it lies. */
+DP_INLINE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len) { return dp_has_frags(ctx); }
+
 #endif /* dp/seam_native.h */

@@ -45,6 +45,7 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
     dev.guest_offloads = oxdp_device_has_guest_offloads(ifname);
     dev.n_rx_queues = dev.n_rx_queues ? dev.n_rx_queues : 1;
     dev.n_tx_queues = dev.n_tx_queues ? dev.n_tx_queues : 1;
+    dev.rx_buffers = !oxdp_netdev_features(dev.ifindex, &features) && features & OXDP_NETDEV_RX_BUFFERS;
     dev.zerocopy = oxdp_netdev_features(dev.ifindex, &features) || features & OXDP_NETDEV_ZEROCOPY;
     dev.local_stack = is_local_stack(link.kind, dev.driver);
     *ret_dev = dev;

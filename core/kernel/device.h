@@ -18,6 +18,7 @@ struct oxdp_device {
     bool peer_xdp;              /* Of a veth: its peer runs a native XDP program. */
     bool guest_offloads;        /* Of a tap: its reader takes CHECKSUM_PARTIAL packets, so it leaves its own checksums to
                                  * others, and segmentation as well. */
+    bool rx_buffers;            /* XDP programs get frames of several buffers, on a kernel that has such. */
     bool zerocopy;              /* The driver has zero-copy AF_XDP, or the kernel does not say. */
     bool local_stack;           /* Frames of this machine's or a guest's stack may be CHECKSUM_PARTIAL:
                                  * veth, tun/tap, virtio and other virtual drivers. */

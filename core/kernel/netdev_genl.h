@@ -10,6 +10,8 @@ struct nlmsghdr;
 /* Some of what a device can do (NETDEV_XDP_ACT_*). */
 #define OXDP_NETDEV_REDIRECT_TARGET 4u
 #define OXDP_NETDEV_ZEROCOPY        8u
+#define OXDP_NETDEV_RX_BUFFERS      32u     /* Programs get frames of several buffers. */
+#define OXDP_NETDEV_XMIT_BUFFERS    64u     /* The device takes such frames. */
 
 /* What device 'ifindex' of the caller's network namespace can do.  0; -ENOENT if the kernel knows no such questions;
  * or another negative errno. */

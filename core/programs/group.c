@@ -43,6 +43,7 @@ static bool more_wanted(const struct oxdp_groups *);
 static struct group *find(struct oxdp_groups *, const uint32_t ports[], uint32_t n);
 static int become(const struct oxdp_groups *, struct group *, const uint32_t ports[], uint32_t n);
 static int write_member(const struct oxdp_groups *, const struct group *, uint32_t i);
+static void write_limit(const struct oxdp_progs *, const struct group *);
 static int compare_ports(const void *, const void *);
 
 int oxdp_groups_start(struct oxdp_progs *progs)
@@ -101,6 +102,7 @@ int oxdp_groups_get(struct oxdp_progs *progs, const uint32_t ports[], uint32_t n
         err = -EAGAIN;
     } else if (group->n != n || memcmp(group->ports, sorted, n * sizeof *sorted)) {
         err = become(g, group, sorted, n);
+        write_limit(progs, group);
     }
     if (!err) {
         g->n_used += !group->n_users++;
@@ -179,6 +181,19 @@ int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifind
     }
     pthread_mutex_unlock(&g->mutex);
     return ret;
+}
+
+void oxdp_groups_limit_changed(struct oxdp_progs *progs, uint32_t port_no)
+{
+    struct oxdp_groups *g = progs->groups;
+
+    pthread_mutex_lock(&g->mutex);
+    for (struct group *group = g->groups; group < g->groups + g->n_groups; group++) {
+        if (bsearch(&port_no, group->ports, group->n, sizeof port_no, compare_ports)) {
+            write_limit(progs, group);
+        }
+    }
+    pthread_mutex_unlock(&g->mutex);
 }
 
 /* Makes maps in advance. */
@@ -270,6 +285,14 @@ static int write_member(const struct oxdp_groups *g, const struct group *group, 
     }
     err = bpf_map_delete_elem(group->fd, &i);
     return err == -ENOENT ? 0 : err;
+}
+
+/* Writes which frames all ports of 'group' take. */
+static void write_limit(const struct oxdp_progs *progs, const struct group *group)
+{
+    struct bpf_limit *limits = oxdp_memory_limits(&progs->memory);
+
+    limits[BPF_LIMIT_OF_GROUP(group - progs->groups->groups)] = oxdp_memory_limit_of(&progs->memory, group->ports, group->n);
 }
 
 static int compare_ports(const void *a_, const void *b_)

@@ -97,6 +97,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
     free(progs->socket_used);
     free(progs->can_output);
     free(progs->absent);
+    free(progs->sends_buffers);
     free(progs);
 }
 
@@ -136,8 +137,9 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
     progs->socket_used = calloc(progs->max_sockets, sizeof *progs->socket_used);
     progs->can_output = calloc(progs->max_ports, sizeof *progs->can_output);
     progs->absent = calloc(progs->max_ports, sizeof *progs->absent);
+    progs->sends_buffers = calloc(progs->max_ports, sizeof *progs->sends_buffers);
     return progs->direct && progs->attachments && progs->used && progs->socket_used && progs->can_output
-        && progs->absent ? 0 : -ENOMEM;
+        && progs->absent && progs->sends_buffers ? 0 : -ENOMEM;
 }
 
 /* From here on the folder of pins is ours.  Pins the program and the maps; links follow as they are made or taken over. */

@@ -47,6 +47,8 @@ struct oxdp_progs {
     bool *socket_used;                  /* 'max_sockets'. */
     bool *can_output;                   /* 'max_ports'.  Atomic: any thread reads it. */
     bool *absent;                       /* The same. */
+    bool *sends_buffers;                /* The same: core/programs/limit.c. */
+    uint32_t n_send_buffers;            /* Of them.  Atomic. */
 
     /* Counters. */
     uint32_t n_slots;                   /* Counter slots that were ever in use. */

@@ -51,4 +51,7 @@ uint32_t oxdp_tcx_upcall_mtu(void);
 void oxdp_tcx_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
 
+/* Tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a negative errno. */
+int oxdp_tcx_limit_changed(struct oxdp_progs *progs, uint32_t port_no);
+
 #endif /* core/programs/tcx_private.h */

@@ -26,6 +26,7 @@ int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports,
 #undef X
     number[BPF_LAST_runs] = n_cpu_ids - 1;
     number[BPF_LAST_ports] = n_ports - 1;
+    number[BPF_LAST_limits] = BPF_LIMIT_OF_PORT(n_slots - 1) - 1;       /* Slot 0 is of no port. */
     number[BPF_LAST_counters] = n_slots * n_cpu_ids - 1;
     number[BPF_LAST_tracing] = 0;
     number[BPF_LAST_traces] = n_cpu_ids - 1;
@@ -44,8 +45,10 @@ int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports,
     }
     if (err) {
         oxdp_memory_destroy(memory);
+        return err;
     }
-    return err;
+    memset(oxdp_memory_limits(memory), 0xff, memory->bytes[BPF_TABLE_limits]);
+    return 0;
 }
 
 void oxdp_memory_destroy(struct oxdp_memory *memory)
@@ -69,6 +72,20 @@ struct dp_tables oxdp_memory_tables(const struct oxdp_memory *memory)
     DP_TABLES(X)
 #undef X
     return tables;
+}
+
+struct bpf_limit oxdp_memory_limit_of(const struct oxdp_memory *memory, const uint32_t ports[], uint32_t n)
+{
+    const struct bpf_limit *limits = oxdp_memory_limits(memory);
+    struct bpf_limit least = { .max_len = UINT32_MAX, .buffers = 1 };
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bpf_limit *limit = &limits[BPF_LIMIT_OF_PORT(ports[i])];
+
+        least.max_len = limit->max_len < least.max_len ? limit->max_len : least.max_len;
+        least.buffers = limit->buffers && least.buffers;
+    }
+    return least;
 }
 
 const char *oxdp_memory_name(enum bpf_table i)

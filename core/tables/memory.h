@@ -33,6 +33,15 @@ static inline struct bpf_port *oxdp_memory_ports(const struct oxdp_memory *memor
     return memory->table[BPF_TABLE_ports];
 }
 
+/* What ports take (BPF_LIMIT_OF_PORT() ...): everything, at first. */
+static inline struct bpf_limit *oxdp_memory_limits(const struct oxdp_memory *memory)
+{
+    return memory->table[BPF_TABLE_limits];
+}
+
+/* What all of the 'n' ports take. */
+struct bpf_limit oxdp_memory_limit_of(const struct oxdp_memory *, const uint32_t ports[], uint32_t n);
+
 /* The counters of a slot: one for each CPU, as many as the runs. */
 static inline struct bpf_counters *oxdp_memory_counters(const struct oxdp_memory *memory, uint32_t slot)
 {

@@ -65,6 +65,7 @@ struct dpif_xdp_thread;
     X(RECIRC_DEPTH,     "recirculation too deep")                           \
     X(NO_FRAME,         "no free UMEM frame to send from")                  \
     X(TOO_LONG,         "packet longer than the socket takes")              \
+    X(OVER_MTU,         "packet longer than the MTU of the output port")    \
     X(NO_SOCKET,        "too many packets wait for a socket to send from")  \
     X(SEND_ERROR,       "the device refused the packet")                    \
     X(TUNNEL_UNUSED,    "tunnel header pushed, but no output follows")      \

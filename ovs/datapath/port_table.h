@@ -10,6 +10,7 @@
 
 #include "cmap.h"
 #include "core/kernel/device.h"
+#include "core/programs/limit.h"
 #include "dp-packet.h"
 #include "openvswitch/types.h"
 #include "ovs-atomic.h"
@@ -91,6 +92,12 @@ struct dpif_xdp_port {
     uint32_t largest_mtu                /* Of the device, or of a veth's peer:
                                          * bounds what arrives. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint32_t smallest_mtu               /* The same: bounds what it takes. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct oxdp_limit limit             /* What programs know of that. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    atomic_uint32_t max_len;            /* Of a packet without a VLAN tag that
+                                         * the engine sends to it. */
     struct oxdp_device device;          /* Linux device, if 'is_device': written
                                          * while the port is not open. */
     struct oxdp_offload_undo *offloads OVS_GUARDED_BY(dpif_xdp_port_mutex);

@@ -6,8 +6,11 @@
 #include "ovs/engine/engine_private.h"
 
 #include "netdev-provider.h"
+#include "packets.h"
 #include "timeval.h"
 
+static bool is_over_mtu(const struct dpif_xdp_port *,
+                        const struct dp_packet *, uint32_t size);
 static void send_batch(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
                        struct dp_packet_batch *, bool more);
 static struct dpif_xdp_out *find_out(struct dpif_xdp_ctx *,
@@ -39,6 +42,16 @@ dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
 
         if (!should_steal) {
             dp_packet_reset_cutlen(packet);
+        }
+        if (OVS_UNLIKELY(is_over_mtu(port, packet,
+                                     dp_packet_size(packet) - cutlen))) {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_OVER_MTU, 1);
+            if (should_steal) {
+                dp_packet_delete(packet);
+            }
+            continue;
+        }
+        if (!should_steal) {
             packet = dpif_xdp_packet_clone(ctx->dp->packets, packet);
         }
         if (cutlen) {
@@ -51,6 +64,22 @@ dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         batch->trunc = false;
     }
     return true;
+}
+
+/* Whether 'packet', of which 'size' bytes are to be sent, is too long for the
+ * device of 'port': one VLAN tag does not count, as in openvswitch.ko. */
+static bool
+is_over_mtu(const struct dpif_xdp_port *port, const struct dp_packet *packet,
+            uint32_t size)
+{
+    const struct eth_header *eth = dp_packet_data(packet);
+    uint32_t max_len;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_port *, port)->max_len,
+                        &max_len);
+    return (OVS_UNLIKELY(size > max_len)
+            && (!eth_type_vlan(eth->eth_type)
+                || size - VLAN_HEADER_LEN > max_len));
 }
 
 void

@@ -7,6 +7,7 @@
 #include "core/kernel/grace.h"
 #include "core/kernel/ticks.h"
 #include "core/programs/group.h"
+#include "core/programs/limit.h"
 #include "core/programs/progs.h"
 #include "core/programs/tcx.h"
 #include "core/tables/table.h"
@@ -204,6 +205,10 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
         *matches = false;
     } else if (!reason && !can_output(fp, hooks, compiled)) {
         reason = REASON_PORT;
+    } else if (!reason && hooks & AT_XDP && compiled->fate == DP_FATE_OUTPUT
+               && !oxdp_progs_suits_buffers(fp->progs, odp_to_u32(in_port),
+                                            compiled->arg)) {
+        reason = REASON_BUFFERS;
     } else if (!reason && !place_meters(dp, compiled)) {
         reason = REASON_METER;
     }

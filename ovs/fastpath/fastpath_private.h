@@ -25,6 +25,10 @@
     X(BARE,  "comes in by a program without flow tables",                   \
       "the port's error says why the kernel does not take the complete "    \
       "program: when it does, that comes by itself")                        \
+    X(BUFFERS, "comes in frames of several buffers, which its output port " \
+      "does not take",                                                      \
+      "set options:xdp-hook=both or tcx on the port that the flow matches, " \
+      "or lower its MTU to 1,500")                                          \
     X(METER, "uses a meter beyond those that programs have",                \
       "use fewer meters, or lower numbers")                                 \
     X(GROUP, "outputs to a set of ports beyond those that programs have",   \

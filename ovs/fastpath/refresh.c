@@ -182,6 +182,26 @@ dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     }
 }
 
+void
+dpif_xdp_fastpath_buffers_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t number = odp_to_u32(port_no);
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+
+    while (fp && (flow = dpif_xdp_flow_next(&dp->flows, &position))) {
+        if (flow->fp.counted
+            && (flow->fp.hook == DPIF_XDP_HOOK_EITHER
+                || flow->fp.reason == REASON_BUFFERS
+                || MINIFLOW_GET_U32(flow->key, in_port.odp_port) == number
+                || (dpif_xdp_fastpath_runs(flow)
+                    && entry_outputs_to(fp, flow->fp.index, number)))) {
+            reinstall(dp, flow);
+        }
+    }
+}
+
 /* Puts flows again that found no room in the tables, if something was reclaimed since
  * all of them tried last: in rounds, of which a part is done each time. */
 static void

@@ -29,10 +29,12 @@
       "keeps",                                                              \
       "set options:xdp-hook=xdp where packets a second matter more than "   \
       "TCP")                                                                \
-    X(JUMBO, "its MTU is above 3,498, and XDP forwards frames of several "  \
-      "buffers only to devices that take them",                             \
-      "set options:xdp-hook=xdp where no flow outputs to a tap or to a "    \
-      "smaller MTU, or an MTU of at most 3,498")                            \
+    X(JUMBO, "its MTU is above 3,498: XDP forwards its frames, of several " \
+      "buffers, to devices that take them, tcx those for others",           \
+      "set options:xdp-hook, or an MTU of at most 3,498")                   \
+    X(LONG, "its MTU is above what XDP takes with this driver",             \
+      "lower the MTU: to 3,498 or, if the driver gives XDP frames of "      \
+      "several buffers (Linux 6.6), to 9,216")                              \
     X(WHOLE, "its packets are frames of a wire, for which XDP is fastest",  \
       "set options:xdp-hook=tcx or both where flows need what only tcx does")
 
@@ -56,8 +58,10 @@ choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             : config->mode != OXDP_MODE_BEST_EFFORT ? HOOK_MODE
             : config->has_obj ? HOOK_OBJ
             : oxdp_device_sends_unfinished(&port->device) ? HOOK_UNFINISHED
-            : port->largest_mtu > OXDP_FRAME_MTU ? HOOK_JUMBO
-            : HOOK_WHOLE);
+            : port->largest_mtu <= OXDP_FRAME_MTU ? HOOK_WHOLE
+            : port->largest_mtu <= oxdp_max_mtu() && port->device.rx_buffers
+            ? HOOK_JUMBO
+            : HOOK_LONG);
 }
 
 static enum dpif_xdp_hook
@@ -72,8 +76,10 @@ choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
         return dp->ports.hook;
     case HOOK_INTERNAL:
     case HOOK_UNFINISHED:
-    case HOOK_JUMBO:
+    case HOOK_LONG:
         return DPIF_XDP_HOOK_TCX;
+    case HOOK_JUMBO:
+        return DPIF_XDP_HOOK_BOTH;
     case HOOK_MODE:
     case HOOK_OBJ:
     case HOOK_WHOLE:

@@ -69,6 +69,7 @@ open_device(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
             && dp->ports.taken_over) {
             dpif_xdp_netdev_count_start(port->dev, dp->progs, &port->device);
         }
+        dpif_xdp_port_follow_limit(dp, port);
         dpif_xdp_port_set_tcx_output(dp, port, true);
         follow_everything(dp, port);
         dpif_xdp_port_warn_of_filters(dp, port);
@@ -164,7 +165,8 @@ static bool
 look_at_changes(struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->dev);
-    uint32_t mtu_before = port->largest_mtu;
+    uint32_t largest_before = port->largest_mtu;
+    uint32_t smallest_before = port->smallest_mtu;
     bool xdp_before = port->device.peer_xdp;
     bool offloads_before = port->device.guest_offloads;
     bool other_before = port->other_xdp;
@@ -172,10 +174,12 @@ look_at_changes(struct dpif_xdp_port *port)
     int mtu;
 
     port->largest_mtu = netdev_get_mtu(port->dev, &mtu) ? 0 : mtu;
+    port->smallest_mtu = port->largest_mtu;
     if (port->device.peer_ifindex
         && !oxdp_link_get_in(port->device.peer_nsid, port->device.peer_ifindex,
                              &peer, NULL)) {
         port->largest_mtu = MAX(port->largest_mtu, peer.mtu);
+        port->smallest_mtu = MIN(port->smallest_mtu, peer.mtu);
     }
     port->device.peer_xdp = oxdp_device_peer_has_xdp(name);
     if (port->device.peer_xdp != xdp_before) {
@@ -188,7 +192,8 @@ look_at_changes(struct dpif_xdp_port *port)
                   offloads_before ? "off" : "on");
     }
     port->other_xdp = dpif_xdp_port_has_other_xdp(port);
-    return (port->largest_mtu != mtu_before
+    return (port->largest_mtu != largest_before
+            || port->smallest_mtu != smallest_before
             || port->other_xdp != other_before
             || port->device.peer_xdp != xdp_before
             || port->device.guest_offloads != offloads_before);
@@ -445,6 +450,7 @@ follow_everything(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     ovs_rwlock_wrlock(&port->tx_rwlock);
     port->shaped = config.shaped;
     ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_port_follow_limit(dp, port);
     dpif_xdp_port_follow_carrier(dp, port);
     if (dpif_xdp_upcalls_port(dp)) {
         dpif_xdp_port_follow_shortcut(dp, port);
@@ -465,6 +471,7 @@ detach(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_port_closed(dp, port->port_no);
     dpif_xdp_flow_unlock(dp);
+    dpif_xdp_port_forget_limit(dp, port);
     if (hook != DPIF_XDP_HOOK_NONE) {
         dp->ports.n_xdp_ports -= dpif_xdp_hook_has_xdp(hook);
         dpif_xdp_netdev_count_stop(port->dev);

@@ -101,6 +101,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     ovs_rwlock_init(&port->tx_rwlock);
     dpif_xdp_sender_init(&port->sender);
     atomic_init(&port->hook, DPIF_XDP_HOOK_NONE);
+    atomic_init(&port->max_len, UINT32_MAX);
 
     error = dpif_xdp_port_open(dp, port);
     if (error && port->fit && error != ENODEV) {

@@ -11,7 +11,7 @@
  *   hook.c           the choices: hooks and modes, best first
  *   kernel_side.c    what all ports with programs share
  *   xdp.c tcx.c packet_socket.c   the ways to be served
- *   target.c shortcut.c   how programs send to the port
+ *   target.c shortcut.c limit.c   how and what programs send to the port
  *   guest.c          what a guest behind a tap leaves to be done
  *   sock.c           AF_XDP sockets */
 #ifndef DPIF_XDP_PORTS_PRIVATE_H
@@ -203,6 +203,14 @@ void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
 void dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_set_absent(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* limit.c: tells programs and the engine which packets the device of 'port'
+ * takes: before they may send there, and after any change; that there is no
+ * device any more. */
+void dpif_xdp_port_follow_limit(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_forget_limit(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* shortcut.c: lets programs at tcx redirect packets for 'port', a veth, into its

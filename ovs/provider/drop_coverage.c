@@ -55,6 +55,8 @@
 #define OWN_COUNTERS(X)                                                     \
     X(datapath_drop_xdp_no_frame)                                           \
     X(datapath_drop_xdp_too_long)                                           \
+    X(datapath_drop_xdp_over_mtu)                                           \
+    X(datapath_drop_xdp_no_buffers)                                         \
     X(datapath_drop_xdp_port_closed)                                        \
     X(datapath_drop_xdp_no_socket)                                          \
     X(datapath_drop_xdp_no_headroom)                                        \
@@ -91,6 +93,7 @@ static const struct {
     { DPIF_XDP_DROP_RECIRC_DEPTH, C_datapath_drop_recirc_error },
     { DPIF_XDP_DROP_NO_FRAME, C_datapath_drop_xdp_no_frame },
     { DPIF_XDP_DROP_TOO_LONG, C_datapath_drop_xdp_too_long },
+    { DPIF_XDP_DROP_OVER_MTU, C_datapath_drop_xdp_over_mtu },
     { DPIF_XDP_DROP_NO_SOCKET, C_datapath_drop_xdp_no_sender },
     { DPIF_XDP_DROP_SEND_ERROR, C_datapath_drop_xdp_send_error },
     { DPIF_XDP_DROP_TUNNEL_UNUSED, C_datapath_drop_tunnel_push_error },
@@ -112,7 +115,10 @@ static const struct {
     { DP_COUNTER_LOST_UPCALLS, C_datapath_drop_xdp_no_socket },
     { DP_COUNTER_NO_HEADROOM, C_datapath_drop_xdp_no_headroom },
     { DP_COUNTER_LOST_COPIES, C_datapath_drop_xdp_lost_copy },
+    { DP_COUNTER_LONG_COPIES, C_datapath_drop_xdp_over_mtu },
     { DP_COUNTER_SEGMENTS, C_datapath_drop_xdp_segments },
+    { DP_COUNTER_OVER_MTU, C_datapath_drop_xdp_over_mtu },
+    { DP_COUNTER_NO_BUFFERS, C_datapath_drop_xdp_no_buffers },
 };
 
 /* Those, by the reason that the action has. */

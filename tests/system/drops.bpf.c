@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Counts what the kernel drops, by network namespace, device, place and reason: packets (skb:kfree_skb), frames that an XDP
- * program redirected and nobody took (xdp:xdp_redirect_err), and those that a device refused after that
- * (xdp:xdp_devmap_xmit). */
+ * program redirected and nobody took (xdp:xdp_redirect_err), those that a device refused after that (xdp:xdp_devmap_xmit) or when
+ * a program sent them back (xdp:xdp_bulk_tx), and those with which the kernel could not do what a program said
+ * (xdp:xdp_exception). */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_core_read.h>
@@ -77,5 +78,25 @@ int BPF_PROG(transmit, const struct net_device *from, const struct net_device *t
     if (lost > 0) {
         add(&drop, to, lost);
     }
+    return 0;
+}
+
+SEC("tp_btf/xdp_bulk_tx")
+int BPF_PROG(send_back, const struct net_device *dev, int sent, int lost, int error)
+{
+    struct drop drop = { .kind = DROP_TRANSMIT, .reason = -error };
+
+    if (lost > 0) {
+        add(&drop, dev, lost);
+    }
+    return 0;
+}
+
+SEC("tp_btf/xdp_exception")
+int BPF_PROG(exception, const struct net_device *dev, const struct bpf_prog *prog, __u32 action)
+{
+    struct drop drop = { .kind = DROP_EXCEPTION, .reason = action };
+
+    add(&drop, dev, 1);
     return 0;
 }

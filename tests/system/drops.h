@@ -8,11 +8,12 @@
 #define DROP_PACKET 0
 #define DROP_REDIRECT 1
 #define DROP_TRANSMIT 2
+#define DROP_EXCEPTION 3
 
 struct drop {
     __u32 kind;
     __u32 netns;            /* Inode number of the device's network namespace, 0: none. */
-    __u32 reason;           /* Of a packet: enum skb_drop_reason; else an errno. */
+    __u32 reason;           /* Of a packet: enum skb_drop_reason; of an exception: enum xdp_action; else an errno. */
     __u32 pad;
     __u64 location;         /* Of a packet: an address in the kernel. */
     char device[16];

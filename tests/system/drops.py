@@ -11,10 +11,11 @@ import tempfile
 import lab
 import switch as switches
 
-PACKET, REDIRECT, TRANSMIT = KINDS = "packet", "redirected frame", "frame for a device"
+PACKET, REDIRECT, TRANSMIT, EXCEPTION = KINDS = "packet", "redirected frame", "frame for a device", "frame at XDP"
+ACTIONS = "XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"
 
-# Of 'kind' above, because of 'reason' (of a packet: enum skb_drop_reason without its prefix; else an errno's name), in
-# function 'place', on 'device'.
+# Of 'kind' above, because of 'reason' (of a packet: enum skb_drop_reason without its prefix; of a frame
+# at XDP: the action that could not be done; else an errno's name), in function 'place', on 'device'.
 Drop = collections.namedtuple("Drop", "kind reason place device")
 
 
@@ -51,6 +52,8 @@ class Watch:
         return found
 
     def _reason(self, kind, number):
+        if KINDS[kind] == EXCEPTION:
+            return ACTIONS[number] if number < len(ACTIONS) else str(number)
         return os.strerror(number) if kind else self._reasons.get(number, str(number))
 
     def _place(self, address):

@@ -32,6 +32,9 @@ class Tap:
         header = wire.VNET_HDR.pack(flags, gso_type, header_len, gso_size, start, offset) if self._header else b""
         os.write(self._file, header + frame)
 
+    def fileno(self):
+        return self._file
+
     def close(self):
         os.close(self._file)
 

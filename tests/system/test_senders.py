@@ -85,7 +85,7 @@ def numbered(first, count, length=60):
 
 
 def is_numbered(frame):
-    return frame[12:14] == b"\x88\x99"
+    return b"\x88\x99" in (frame[12:14], frame[16:18])
 
 
 def carries(sender, receiver, frames):
@@ -104,9 +104,14 @@ def make_busy(switch, sender, receiver, first=1):
     return first
 
 
+def tagged(frames):
+    """With a tag of 802.1ad."""
+    return [frame[:12] + b"\x88\xa8\x00\x05" + frame[12:] for frame in frames]
+
+
 def too_long(number):
-    """A frame with four bytes more than the MTU allows, as one with a label has; a veth takes it, a packet socket not."""
-    return numbered(number, 1, MTU + 18)
+    """A frame as long as the MTU and a tag of 802.1ad allow; a veth takes it, a packet socket not."""
+    return tagged(numbered(number, 1, MTU + 14))
 
 
 def test_ports_have_no_sockets(network):
@@ -148,9 +153,9 @@ def test_busy_port(network):
 def test_longer_than_a_packet_socket_sends(network):
     """The first of them arrives, between others."""
     with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
-        carries(red, green, numbered(1, 5))
+        carries(red, green, tagged(numbered(1, 5)))
         network.red.run("ip", "link", "set", "eth0", "mtu", "3000")
-        carries(red, green, numbered(6, 5) + too_long(11) + numbered(12, 5) + too_long(17))
+        carries(red, green, tagged(numbered(6, 5)) + too_long(11) + tagged(numbered(12, 5)) + too_long(17))
     assert engine(network.switch, "to-green") == (17, 0, "AF_XDP")
 
 

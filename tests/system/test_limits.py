@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports with different MTUs: what is too long for its output is dropped, as openvswitch.ko drops it, and counted by name, on
+every tier; no frame vanishes in the kernel.
+
+    red (9000) ---[ switch ]--- green (1500)
+                      |   |
+            blue (9000)   tap0 (9000)
+"""
+import contextlib
+import json
+import os
+import select
+
+import pytest
+
+import drops
+import jumbo
+import lab
+import switch as switches
+import tap
+import wire
+
+RED, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02"
+QUIET = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
+TIERS = {"xdp": {"xdp-hook": "xdp"}, "tcx": {"xdp-hook": "tcx"}, "both": {"xdp-hook": "both"},
+         "engine": {"xdp-hook": "xdp", "xdp-offload": "false"}}
+
+pytestmark = pytest.mark.skipif(not jumbo.MULTI_BUFFER, reason="this kernel has no AF_XDP sockets for frames in several "
+                                "buffers (Linux 6.6)")
+
+
+@pytest.fixture(params=TIERS)
+def network(request, world, switch):
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath has these counters")
+    return Network(world, switch, request.param)
+
+
+class Network:
+    def __init__(self, world, switch, tier):
+        self.world, self.switch, self.tier = world, switch, tier
+        for name, value in TIERS[tier].items():
+            switch.vsctl("set", "open", ".", f"other_config:{name}={value}")
+        lab.run(*QUIET)
+        switch.add_bridge("br0")
+        self.ends = {}
+        for name, mtu in ("red", 9000), ("green", 1500), ("blue", 9000):
+            container = world.enter_context(lab.Namespace(name))
+            container.run(*QUIET)
+            lab.make_veth(f"to-{name}", container, mtu=mtu)
+            switch.add_port(f"to-{name}")
+            self.ends[name] = world.enter_context(wire.Wire(container))
+        with contextlib.suppress(drops.Unusable):
+            self.watch = world.enter_context(drops.Watch())
+            return
+        self.watch = None
+
+    def set_mtu(self, name, mtu, both=True):
+        self.ends[name].namespace.run("ip", "link", "set", "eth0", "mtu", mtu)
+        if both:
+            lab.run("ip", "link", "set", f"to-{name}", "mtu", mtu)
+
+    def over_mtu(self):
+        """What was too long for its output, wherever that was found."""
+        (report,) = json.loads(self.switch.appctl("xdp/stats", "-f", "json"))["datapaths"]
+        return (sum(port["frames"]["over_mtu"] + port["long_copies"] for port in report["ports"] if "frames" in port)
+                + report["engine"]["drops"]["over_mtu"])
+
+    def carries(self, receiver, frames, wanted):
+        """Sends 'frames' from red; 'wanted', and no other, come to 'receiver', the rest is counted."""
+        before = self.over_mtu()
+        mark = frame(60)
+        self.ends["red"].send(*frames, mark)
+        assert sorted(self.ends[receiver].receive(is_ours, len(wanted) + 1)) == sorted([*wanted, mark])
+        lab.wait_until(lambda: self.over_mtu() == before + len(frames) - len(wanted), "the others to be counted")
+
+    def vanished(self):
+        """What the kernel dropped on a port or its wire, but for what programs dropped and counted (a veth calls their XDP_DROP
+        so; a redirected frame that nobody took is told of apart)."""
+        return {drop: count for drop, count in self.watch.take().items()
+                if drop.reason != "TC_INGRESS" and drop.place != "veth_xdp_rcv_skb"} if self.watch else {}
+
+
+def frame(length, *tags):
+    """A frame of 'length' bytes of no protocol, with the VLAN tags 'tags'."""
+    head = wire.mac(SINK) + wire.mac(RED) + b"".join(b"\x81\x00" + tag.to_bytes(2, "big") for tag in tags) + b"\x88\x99"
+    return head + bytes(number & 255 for number in range(length - len(head)))
+
+
+def is_ours(received):
+    return received[6:12] == wire.mac(RED)
+
+
+def test_lengths(network):
+    """Ethernet's header and one tag do not count."""
+    network.switch.flows("br0", "in_port=to-red,actions=to-green", "actions=drop")
+    fits = [frame(1514), frame(1518, 7), frame(1518, 7, 8)]
+    network.carries("green", [frame(1515), *fits, frame(1519, 7), frame(1519, 7, 8), frame(4000), frame(9014), frame(9018, 7)],
+                    fits)
+    assert not network.vanished()
+
+
+def test_lengths_after_edits(network):
+    """What counts is the frame that is sent."""
+    def push(given):
+        return given[:12] + b"\x81\x00\x00\x03" + given[12:]
+
+    network.switch.flows("br0", "in_port=to-red,vlan_vid=0,actions=push_vlan:0x8100,set_field:4099->vlan_vid,to-green",
+                         "in_port=to-red,dl_vlan=7,actions=pop_vlan,to-green",
+                         "in_port=to-red,dl_vlan=9,actions=push_vlan:0x8100,set_field:4099->vlan_vid,to-green",
+                         "in_port=to-red,dl_vlan=10,actions=output(port=to-green,max_len=1000)", "actions=drop")
+    before = network.over_mtu()
+    for given, wanted in ((frame(1514), push(frame(1514))), (frame(1515), None), (frame(1518, 7), frame(1514)),
+                          (frame(1519, 7), None), (frame(1514, 9), push(frame(1514, 9))), (frame(1515, 9), None),
+                          (frame(9000, 10), frame(9000, 10)[:1000]), (frame(9014), None), (frame(9018, 9), None)):
+        mark = frame(60)
+        network.ends["red"].send(given, mark)
+        assert sorted(network.ends["green"].receive(is_ours, 1 + bool(wanted))) == sorted(([wanted] if wanted else [])
+                                                                                          + [push(mark)])
+    lab.wait_until(lambda: network.over_mtu() == before + 5, "five to be counted")
+    assert not network.vanished()
+
+
+def test_several_outputs(network):
+    """Each port gets what it takes."""
+    network.switch.flows("br0", "in_port=to-red,actions=to-green,to-blue", "actions=drop")
+    fits = [frame(1514), frame(1518, 7)]
+    long = [frame(1515), frame(1519, 7), frame(4000), frame(9014)]
+    for given in fits + long:
+        before = network.over_mtu()
+        network.ends["red"].send(given)
+        assert network.ends["blue"].receive(is_ours) == [given]
+        if given in fits:
+            assert network.ends["green"].receive(is_ours) == [given]
+        else:
+            lab.wait_until(lambda: network.over_mtu() == before + 1, "what green does not take to be counted")
+    assert not network.ends["green"].receive(is_ours, limit=0)
+    assert not network.vanished()
+
+
+@pytest.mark.parametrize("both", (True, False), ids=("both ends", "its peer"))
+def test_mtu_changes(network, both):
+    """Of the device, and of a veth's peer alone."""
+    network.switch.flows("br0", "in_port=to-red,actions=to-green", "actions=drop")
+    network.set_mtu("green", 9000)
+    given = frame(9014)
+
+    def takes():
+        network.ends["red"].send(given)
+        return network.ends["green"].receive(is_ours, limit=0.2) == [given]
+
+    for mtu in 1500, 9000, 1400, 9000:
+        network.set_mtu("green", mtu, both)
+        lab.wait_until(lambda: takes() == (mtu == 9000), f"the MTU {mtu}")
+        if mtu != 9000:
+            before = network.over_mtu()
+            lab.wait_until(lambda: not takes() and network.over_mtu() > before, "frames to be counted")
+            network.vanished()
+            before = network.over_mtu()
+            assert not takes()
+            lab.wait_until(lambda: network.over_mtu() == before + 1, "the frame to be counted")
+            assert not network.vanished()
+        network.carries("green", [frame(mtu + 14)], [frame(mtu + 14)])
+
+
+def test_tap(network):
+    """A tap takes no redirected frames of several buffers: others send them."""
+    guest = network.world.enter_context(tap.Tap("tap0", header=False))
+    lab.run("ip", "link", "set", "tap0", "mtu", "9000")
+    network.switch.add_port("tap0")
+    network.switch.flows("br0", "in_port=to-red,actions=tap0", "actions=drop")
+    for given in [frame(60), frame(1514), frame(3500), frame(4000), frame(9014), frame(9018, 7), frame(60)] * 3:
+        network.ends["red"].send(given)
+        assert receive(guest) == given
+    before = network.over_mtu()
+    lab.run("ip", "link", "set", "tap0", "mtu", "1500")
+    lab.wait_until(lambda: network.ends["red"].send(frame(4000)) or network.over_mtu() > before, "the new MTU")
+    assert not network.vanished()
+
+
+def receive(guest):
+    """The next of our frames."""
+    while select.select([guest.fileno()], [], [], lab.PATIENCE)[0]:
+        received = os.read(guest.fileno(), 1 << 16)
+        if is_ours(received):
+            return received
+    return None
