@@ -6,7 +6,7 @@
  *   - only the linear part is in reach: the rest is in pages until dp_pull();
  *   - the packet may be CHECKSUM_PARTIAL: the checksum field has the sum of the pseudo header, and a device does the rest;
  *     or CHECKSUM_COMPLETE: the skb has the sum of the whole packet.  The kernel's helpers treat each rightly;
- *   - it may be larger than any frame, and is segmented when it leaves (GSO).
+ *   - it may be larger than any frame, and is segmented when it leaves (GSO); larger than what IP's header can say, too.
  */
 #ifndef BPF_SEAM_TCX_H
 #define BPF_SEAM_TCX_H 1
@@ -32,6 +32,9 @@
 #define DP_LONG_COPY (1u << 16)
 
 #define MAX_IP_LEN 65535
+
+/* BIG TCP: the length in its IP header is 0, but not in those of its segments. */
+DP_INLINE int dp_is_big(struct dp_ctx *ctx) { return ctx->gso_size && ctx->len > MAX_IP_LEN; }
 
 /* All headers that are parsed are within these bytes. */
 #define DP_PULL_LEN 1088

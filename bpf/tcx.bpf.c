@@ -80,11 +80,6 @@ int oxdp_tcx(struct __sk_buff *ctx)
         run_nothing(run);
         return hand_up(ctx, port, run, DP_REASON_UP_OFF, length);
     }
-    if (ctx->len > MAX_IP_LEN) {
-        /* BIG TCP: the length in its IP header is 0, but not in those of its segments. */
-        run_nothing(run);
-        return hand_up(ctx, port, run, DP_REASON_UP_PARSE, length);
-    }
     ctx->DP_OUT_OF_REACH = 0;
     ctx->DP_LOST = 0;
     ctx->DP_DISGUISED = 0;

@@ -22,6 +22,7 @@
 #define DP_SCTP_LEN 12
 #define DP_ICMP_LEN 8
 #define DP_ND_LEN 24
+#define DP_JUMBO_LEN 8
 #define DP_ND_OPT_LEN 8
 
 #define DP_ETH_IP4 0x0800

@@ -33,6 +33,10 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     return DP_PARSED;
 }
 
+/* The length of a packet of 'size' bytes whose header cannot say it (BIG TCP).  Nobody who runs operations on such packets
+ * needs more than that it is long. */
+DP_INLINE __u32 dp_big_len(__u32 size) { return size < 0xffff ? size : 0xffff; }
+
 /* RFC 791.  'ip' is at 'l3', NULL if no whole header is there.  An invalid one leaves all IP fields 0. */
 DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link,
                            const __u8 *ip, __u32 l3, __u32 has)
@@ -42,15 +46,23 @@ DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         __u32 header_len = (ip[0] & 0xf) * 4;
         __u32 total_len = dp_ntohs(dp_load_be16(ip + 2));
 
+        if (DP_TAKES_SKBS && DP_UNLIKELY(!total_len) && dp_is_big(ctx)) {
+            total_len = dp_big_len(size);
+        }
         if (DP_LIKELY(header_len >= DP_IP4_LEN && header_len <= total_len && total_len <= size)) {
             __u8 proto = ip[9];
             __u16 frag = dp_load16(ip + 6) & DP_SWAP16(0x3fff);
             __u64 tos_ttl = DP_BYTES(6, 1, ip[1]) | DP_BYTES(7, 1, ip[8]);
+            __u32 l4 = l3 + header_len;
 
+            if (DP_TAKES_SKBS) {
+                DP_OPAQUE(l4);          /* The verifier of Linux 6.1 would forget its bound. */
+                l4 &= DP_MAX_OFS;
+            }
             key->w[2] = dp_load64(ip + 12);
             key->w[3] = tos_ttl;
             has |= DP_HAS_IP4 | DP_HAS_L3;
-            dp_frame_layers(frame, DP_NO_LAYER, l3, l3 + header_len, total_len - header_len);
+            dp_frame_layers(frame, DP_NO_LAYER, l3, l4, total_len - header_len);
             if (DP_UNLIKELY(frag)) {
                 int later = (frag & DP_SWAP16(0x1fff)) != 0;
 
@@ -62,8 +74,7 @@ DP_INLINE int dp_parse_ip4(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
             } else {
                 key->w[1] = link | DP_IP_FIELDS(proto, 0);
             }
-            return dp_parse_transport(ctx, frame, key, tos_ttl, proto, ip, l3 + header_len,
-                                      total_len - header_len, has);
+            return dp_parse_transport(ctx, frame, key, tos_ttl, proto, ip, l4, total_len - header_len, has);
         }
     }
     key->w[1] = link;
@@ -135,6 +146,15 @@ DP_STAGE __u64 dp_parse_ext_headers(struct dp_ctx *ctx, __u32 ofs, __u32 left, _
     return DP_EXT(DP_EXT_BEYOND, 0, 0, 0, 0);
 }
 
+/* Whether what stands at 'l4' is the hop-by-hop header with nothing but the length (RFC 2675) that Linux puts before the TCP
+ * header of a BIG TCP packet, and takes out of its segments (include/net/ipv6.h, struct hop_jumbo_hdr). */
+DP_INLINE int dp_is_jumbo_header(struct dp_ctx *ctx, __u32 l4)
+{
+    const __u8 *jumbo = dp_at(ctx, l4 & DP_MAX_OFS, DP_JUMBO_LEN);
+
+    return jumbo && dp_load32(jumbo) == DP_SWAP32(DP_IP_TCP << 24 | 0xc204);
+}
+
 /* RFC 8200.  An invalid header leaves all IP fields 0, invalid extension headers all but the addresses. */
 DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, __u64 link, __u32 l3,
                            __u32 has)
@@ -157,6 +177,13 @@ DP_INLINE int dp_parse_ip6(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     __u8 proto = ip[6];
     __u8 frag = 0;
 
+    if (DP_TAKES_SKBS && DP_UNLIKELY(!l4_len) && dp_is_big(ctx)) {
+        if (proto == DP_IP_HOPOPTS && dp_is_jumbo_header(ctx, l4)) {
+            proto = DP_IP_TCP;
+            l4 += DP_JUMBO_LEN;
+        }
+        l4_len = dp_big_len(dp_len(ctx) - l4);
+    }
     if (l4_len > dp_len(ctx) - l4) {
         return DP_PARSED;
     }

@@ -18,6 +18,9 @@ DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
 /* Whether 'n' bytes can be put before the frame.  Found out by moving its start there and back. */
 DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return !dp_adjust_head(ctx, -n) && !dp_adjust_head(ctx, n); }
 
+/* Whether the packet is too long for the length field of its IP header, and to be segmented. */
+DP_INLINE int dp_is_big(struct dp_ctx *ctx) { return 0; }
+
 /* Puts a VLAN tag before all others, or takes the first away.  Returns by how much the layers behind moved, or
  * DP_TAG_FAILED. */
 #define DP_TAG_FAILED (-1)

@@ -120,6 +120,9 @@ DP_INLINE void dp_set_ip6_address(struct dp_ctx *ctx, const struct dp_frame *fra
     if (!changes) {
         return;
     }
+    if (DP_TAKES_SKBS && proto == DP_IP_HOPOPTS) {
+        proto = DP_IP_TCP;              /* The header of BIG TCP (dp/parse_ip.h). */
+    }
     if (proto == DP_IP_ICMP6 && frame->l4_len >= 4) {
         dp_csum_transport(ctx, (frame->l4 & DP_OFS_MASK) + 2, changes, DP_CSUM_PSEUDO);
     }

@@ -34,11 +34,11 @@ def introduce(here, there, address):
     here.run("ip", "neighbour", "replace", address, "lladdr", lab.mac_of(there), "dev", "eth0")
 
 
-def tcp(client, server, address, size=4 << 20, port=5001, limit=lab.PATIENCE):
+def tcp(client, server, address, size=4 << 20, port=5001, limit=lab.PATIENCE, behind=None):
     """Sends 'size' bytes over TCP from 'client' to 'address' of 'server'.  Raises Failed unless the same bytes arrive.
-    Returns the seconds it took."""
+    Returns the seconds it took.  'behind': address and port that the server has there, if they are translated."""
     data = os.urandom(1 << 16)
-    listener = _listen(server, address, port, limit)
+    listener = _listen(server, *(behind or (address, port)), limit)
     received = {}
 
     def serve():
