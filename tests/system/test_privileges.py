@@ -201,10 +201,14 @@ def test_does_not_storm(world):
             before = sum(int(n) for n in file.read().split()[13:15])
         names = set(os.listdir("/sys/class/net"))
         lines = len(switch.log())
+        switch.appctl("vlog/set", "dpif_xdp_port_serve:file:dbg")
         with traffic.Stream(switch.red, switch.green, "10.0.0.2") as stream:
             lab.wait_until(lambda: stream.received >= 1500, "three seconds of datagrams")
         assert set(os.listdir("/sys/class/net")) == names
-        assert len(switch.log()) - lines < 5
+        switch.appctl("vlog/set", "dpif_xdp_port_serve:file:info")
+        new = switch.log()[lines:]
+        tries = [line for line in new if ": not at " in line]           # Of three ports, each in up to four ways.
+        assert len(tries) <= 3 * 4 * 3 and len(new) - len(tries) < 5, "\n".join(new)
         with open(f"/proc/{switch.process.pid}/stat", encoding="ascii") as file:
             used = sum(int(n) for n in file.read().split()[13:15]) - before
         assert used < 150               # Ticks of 10 ms, in at least 3 s.
