@@ -15,6 +15,7 @@ static int init_head(struct oxdp_ct *);
 static int inherit(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES]);
 
 int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
 {
     struct oxdp_ct *ct = calloc(1, sizeof *ct);
     bool has_old = config->maps && old_fd;
@@ -50,6 +51,7 @@ error:
 }
 
 void oxdp_ct_destroy(struct oxdp_ct *ct)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it any more. */
 {
     if (ct) {
         oxdp_ct_memory_destroy(&ct->mem, ct->fd);
@@ -151,7 +153,7 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
     uint32_t last = ct->mem.n_keys;
     bool ended;
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     if (!ct->sweep_next) {
         ct->sweep_wanted = DP_READ_ONCE(ct->mem.head->n_conns);
         ct->sweep_seen = 0;
@@ -173,7 +175,7 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
     if (ended) {
         ct->sweep_next = 0;
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
     return ended;
 }
 
@@ -181,16 +183,16 @@ bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
 {
     bool any;
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     ct->n_waiting = ct->n_limbo;
     any = oxdp_ct_marks_reclaim_begin(ct) || ct->n_waiting;
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
     return any;
 }
 
 void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
 {
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     for (uint32_t i = 0; i < ct->n_waiting; i++) {
         ct->mem.cold[ct->limbo[i]] = (struct dp_ct_cold) { 0 };
         dp_ct_free(&ct->ctx, ct->limbo[i]);
@@ -199,14 +201,14 @@ void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
     memmove(ct->limbo, ct->limbo + ct->n_waiting, ct->n_limbo * sizeof *ct->limbo);
     ct->n_waiting = 0;
     oxdp_ct_marks_reclaim_end(ct);
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
 }
 
 uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
 {
     uint32_t n = 0;
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     for (uint32_t i = 0; i < ct->mem.n_keys; i++) {
         const struct dp_ct_key *key = &ct->mem.keys[i];
 
@@ -215,11 +217,11 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
             n++;
         }
         if (i % FLUSHED_AT_ONCE == FLUSHED_AT_ONCE - 1) {
-            pthread_mutex_unlock(&ct->mutex);
-            pthread_mutex_lock(&ct->mutex);
+            oxdp_ct_unlock(ct);
+            oxdp_ct_lock(ct);
         }
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
     return n;
 }
 
@@ -227,11 +229,11 @@ void oxdp_ct_remove(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
 {
     const struct dp_ct_key *key = &ct->mem.keys[index];
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     if (key->flags & DP_CT_KEY_USED && key->generation == generation) {
         oxdp_ct_leave(ct, index);
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
 }
 
 bool oxdp_ct_next(struct oxdp_ct *ct, uint32_t now, int zone, uint32_t *position, uint32_t *index)
@@ -254,7 +256,7 @@ bool oxdp_ct_remark(struct oxdp_ct *ct, uint32_t ref, uint32_t mark, const uint6
     const struct dp_ct_key *key = &ct->mem.keys[DP_CT_REF_INDEX(ref)];
     bool fits = true;
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     if (key->flags & DP_CT_KEY_USED) {
         uint32_t before = key->marks;
         uint32_t i = oxdp_ct_marks_get(ct, mark, label);
@@ -265,6 +267,6 @@ bool oxdp_ct_remark(struct oxdp_ct *ct, uint32_t ref, uint32_t mark, const uint6
             oxdp_ct_marks_put(ct, before);
         }
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
     return fits;
 }

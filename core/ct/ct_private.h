@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "core/ct/ct.h"
+#include "core/locks.h"
 #include "dp/seam_native.h"
 
 struct oxdp_ct {
@@ -16,17 +17,32 @@ struct oxdp_ct {
     bool adopted;
     uint32_t kept, lost;        /* By oxdp_ct_create(). */
 
-    pthread_mutex_t mutex;      /* Of all below, and of who lets connections leave. */
-    uint32_t *limbo;            /* Indexes that left and are not free yet, 'n' at most, */
-    uint32_t n_limbo;
-    uint32_t n_waiting;         /* and how many of them reclaiming began with. */
-    uint32_t sweep_next;        /* The sweeper's place, */
-    uint32_t sweep_seen;        /* connections that it saw in this round, */
-    uint32_t sweep_wanted;      /* and how many there were when it began. */
+    pthread_mutex_t mutex;      /* oxdp_ct_mutex: of all below, and of who lets connections leave. */
+    uint32_t *limbo OXDP_GUARDED_BY(oxdp_ct_mutex);         /* Indexes that left and are not free yet, 'n' at most, */
+    uint32_t n_limbo OXDP_GUARDED_BY(oxdp_ct_mutex);
+    uint32_t n_waiting OXDP_GUARDED_BY(oxdp_ct_mutex);      /* and how many of them reclaiming began with. */
+    uint32_t sweep_next OXDP_GUARDED_BY(oxdp_ct_mutex);     /* The sweeper's place, */
+    uint32_t sweep_seen OXDP_GUARDED_BY(oxdp_ct_mutex);     /* connections that it saw in this round, */
+    uint32_t sweep_wanted OXDP_GUARDED_BY(oxdp_ct_mutex);   /* and how many there were when it began. */
 
     struct oxdp_ct_marks_index *marks;
-    uint32_t policy_holders[OXDP_CT_POLICIES];  /* oxdp_ct_policy_get() without _put(). */
+    /* oxdp_ct_policy_get() without _put(). */
+    uint32_t policy_holders[OXDP_CT_POLICIES] OXDP_GUARDED_BY(oxdp_ct_mutex);
 };
+
+static inline void oxdp_ct_lock(struct oxdp_ct *ct)
+    OXDP_ACQUIRES(oxdp_ct_mutex)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&ct->mutex);
+}
+
+static inline void oxdp_ct_unlock(struct oxdp_ct *ct)
+    OXDP_RELEASES(oxdp_ct_mutex)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&ct->mutex);
+}
 
 /* core/ct/ct_memory.c.  Makes tables for 'n' connections, maps them.  'old_fd': these, if all have the right sizes, else
  * -ESTALE.  0 or a negative errno. */
@@ -44,8 +60,8 @@ int oxdp_ct_copy(struct oxdp_ct *, struct dp_ct_tables *old);
 /* Rebuilds the free list from the entries' flags. */
 void oxdp_ct_list_free(struct oxdp_ct *);
 
-/* The connection 'index' leaves; called with the mutex. */
-void oxdp_ct_leave(struct oxdp_ct *, uint32_t index);
+/* The connection 'index' leaves. */
+void oxdp_ct_leave(struct oxdp_ct *, uint32_t index) OXDP_REQUIRES(oxdp_ct_mutex);
 
 /* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, but for the first
  * two.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.  The content of a pair that nobody

@@ -28,7 +28,7 @@ uint16_t oxdp_ct_policy_get(struct oxdp_ct *ct, const uint32_t ticks[DP_CT_N_TIM
     bool used[OXDP_CT_POLICIES];
     uint32_t i, unused = 0;
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     for (i = 1; i < OXDP_CT_POLICIES; i++) {
         if (!memcmp(ct->mem.policies[i].ticks, ticks, sizeof ct->mem.policies[i].ticks)) {
             break;
@@ -47,17 +47,17 @@ uint16_t oxdp_ct_policy_get(struct oxdp_ct *ct, const uint32_t ticks[DP_CT_N_TIM
     if (i) {
         ct->policy_holders[i]++;
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
     return i;
 }
 
 void oxdp_ct_policy_put(struct oxdp_ct *ct, uint16_t i)
 {
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     if (i && ct->policy_holders[i]) {
         ct->policy_holders[i]--;
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
 }
 
 void oxdp_ct_set_default_policy(struct oxdp_ct *ct, const uint32_t ticks[DP_CT_N_TIMEOUTS])
@@ -81,23 +81,23 @@ void oxdp_ct_limit_set(struct oxdp_ct *ct, uint32_t zone, uint32_t limit)
 {
     struct dp_ct_zone *z = &ct->mem.zones[zone];
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     DP_WRITE_ONCE(z->limit, limit);
     if (!(z->flags & DP_CT_ZONE_LIMITED)) {
         z->seq++;
         z->count = 0;
         __atomic_store_n(&z->flags, z->flags | DP_CT_ZONE_LIMITED, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
 }
 
 void oxdp_ct_limit_delete(struct oxdp_ct *ct, uint32_t zone)
 {
     struct dp_ct_zone *z = &ct->mem.zones[zone];
 
-    pthread_mutex_lock(&ct->mutex);
+    oxdp_ct_lock(ct);
     DP_WRITE_ONCE(z->flags, z->flags & ~DP_CT_ZONE_LIMITED);
-    pthread_mutex_unlock(&ct->mutex);
+    oxdp_ct_unlock(ct);
 }
 
 bool oxdp_ct_limit_get(struct oxdp_ct *ct, uint32_t zone, uint32_t *limit, uint32_t *count)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/locks.h"
 #include "core/programs/group_private.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/skeleton.h"
@@ -23,28 +24,42 @@ struct group {
 };
 
 struct oxdp_groups {
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex;      /* oxdp_groups_mutex. */
     pthread_cond_t wake;
     pthread_t thread;
     bool running;
-    bool stop;
-    bool any_output;                    /* Programs have been able to send to some port. */
-    bool failed;                        /* The kernel refused to make another map. */
-    struct group groups[BPF_MAX_GROUPS];
-    uint32_t n_groups;                  /* Those before have maps. */
-    uint32_t n_used;
-    uint64_t changes;
+    bool stop OXDP_GUARDED_BY(oxdp_groups_mutex);
+    bool any_output OXDP_GUARDED_BY(oxdp_groups_mutex);         /* Programs have been able to send to some port. */
+    bool failed OXDP_GUARDED_BY(oxdp_groups_mutex);             /* The kernel refused to make another map. */
+    struct group groups[BPF_MAX_GROUPS] OXDP_GUARDED_BY(oxdp_groups_mutex);
+    uint32_t n_groups OXDP_GUARDED_BY(oxdp_groups_mutex);       /* Those before have maps. */
+    uint32_t n_used OXDP_GUARDED_BY(oxdp_groups_mutex);
+    uint64_t changes OXDP_GUARDED_BY(oxdp_groups_mutex);
     uint32_t n_ports;
-    uint32_t ifindexes[];               /* By port number, 0: programs cannot send there. */
+    uint32_t ifindexes[] OXDP_GUARDED_BY(oxdp_groups_mutex);    /* By port number, 0: programs cannot send there. */
 };
 
 static void *work(void *progs);
-static bool more_wanted(const struct oxdp_groups *);
-static struct group *find(struct oxdp_groups *, const uint32_t ports[], uint32_t n);
-static int become(const struct oxdp_groups *, struct group *, const uint32_t ports[], uint32_t n);
-static int write_member(const struct oxdp_groups *, const struct group *, uint32_t i);
+static bool more_wanted(const struct oxdp_groups *) OXDP_REQUIRES(oxdp_groups_mutex);
+static struct group *find(struct oxdp_groups *, const uint32_t ports[], uint32_t n) OXDP_REQUIRES(oxdp_groups_mutex);
+static int become(const struct oxdp_groups *, struct group *, const uint32_t ports[], uint32_t n) OXDP_REQUIRES(oxdp_groups_mutex);
+static int write_member(const struct oxdp_groups *, const struct group *, uint32_t i) OXDP_REQUIRES(oxdp_groups_mutex);
 static void write_limit(const struct oxdp_progs *, const struct group *);
 static int compare_ports(const void *, const void *);
+
+static void lock_groups(struct oxdp_groups *g)
+    OXDP_ACQUIRES(oxdp_groups_mutex)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&g->mutex);
+}
+
+static void unlock_groups(struct oxdp_groups *g)
+    OXDP_RELEASES(oxdp_groups_mutex)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&g->mutex);
+}
 
 int oxdp_groups_start(struct oxdp_progs *progs)
 {
@@ -64,6 +79,7 @@ int oxdp_groups_start(struct oxdp_progs *progs)
 }
 
 void oxdp_groups_stop(struct oxdp_progs *progs)
+    OXDP_NO_LOCK_ANALYSIS       /* The thread has ended. */
 {
     struct oxdp_groups *g = progs->groups;
 
@@ -71,10 +87,10 @@ void oxdp_groups_stop(struct oxdp_progs *progs)
         return;
     }
     if (g->running) {
-        pthread_mutex_lock(&g->mutex);
+        lock_groups(g);
         g->stop = true;
         pthread_cond_signal(&g->wake);
-        pthread_mutex_unlock(&g->mutex);
+        unlock_groups(g);
         pthread_join(g->thread, NULL);
     }
     for (uint32_t i = 0; i < g->n_groups; i++) {
@@ -96,7 +112,7 @@ int oxdp_groups_get(struct oxdp_progs *progs, const uint32_t ports[], uint32_t n
     memcpy(sorted, ports, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, compare_ports);
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     group = find(g, sorted, n);
     if (!group) {
         err = -EAGAIN;
@@ -111,7 +127,7 @@ int oxdp_groups_get(struct oxdp_progs *progs, const uint32_t ports[], uint32_t n
     if (more_wanted(g)) {
         pthread_cond_signal(&g->wake);
     }
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
     return err;
 }
 
@@ -119,12 +135,12 @@ void oxdp_groups_put(struct oxdp_progs *progs, uint32_t group)
 {
     struct oxdp_groups *g = progs->groups;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     if (!--g->groups[group].n_users) {
         g->n_used--;
         g->changes++;
     }
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
 }
 
 bool oxdp_groups_has(struct oxdp_progs *progs, uint32_t group, uint32_t port_no)
@@ -132,9 +148,9 @@ bool oxdp_groups_has(struct oxdp_progs *progs, uint32_t group, uint32_t port_no)
     struct oxdp_groups *g = progs->groups;
     bool found;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     found = bsearch(&port_no, g->groups[group].ports, g->groups[group].n, sizeof port_no, compare_ports) != NULL;
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
     return found;
 }
 
@@ -143,9 +159,9 @@ uint64_t oxdp_groups_changes(struct oxdp_progs *progs)
     struct oxdp_groups *g = progs->groups;
     uint64_t changes;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     changes = g->changes;
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
     return changes;
 }
 
@@ -153,10 +169,10 @@ void oxdp_groups_usage(struct oxdp_progs *progs, uint32_t *ret_used, uint32_t *r
 {
     struct oxdp_groups *g = progs->groups;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     *ret_used = g->n_used;
     *ret_max = BPF_MAX_GROUPS;
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
 }
 
 int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex)
@@ -164,7 +180,7 @@ int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifind
     struct oxdp_groups *g = progs->groups;
     int ret = 0;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     g->ifindexes[port_no] = ifindex;
     g->any_output = g->any_output || ifindex;
     for (struct group *group = g->groups; group < g->groups + g->n_groups; group++) {
@@ -179,7 +195,7 @@ int oxdp_groups_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifind
     if (more_wanted(g)) {
         pthread_cond_signal(&g->wake);
     }
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
     return ret;
 }
 
@@ -202,7 +218,7 @@ static void *work(void *progs_)
     struct oxdp_progs *progs = progs_;
     struct oxdp_groups *g = progs->groups;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     while (!g->stop) {
         if (!more_wanted(g)) {
             pthread_cond_wait(&g->wake, &g->mutex);
@@ -211,12 +227,12 @@ static void *work(void *progs_)
 
         uint32_t index = g->n_groups;
 
-        pthread_mutex_unlock(&g->mutex);
+        unlock_groups(g);
 
         int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP_HASH, "group", sizeof(uint32_t), sizeof(uint32_t), DP_MAX_GROUP, NULL);
         int err = fd < 0 ? fd : bpf_map_update_elem(bpf_map__fd(progs->maps->maps.groups), &index, &fd, BPF_ANY);
 
-        pthread_mutex_lock(&g->mutex);
+        lock_groups(g);
         if (!err) {
             g->groups[index].fd = fd;
             g->n_groups++;
@@ -228,12 +244,13 @@ static void *work(void *progs_)
             g->failed = true;
         }
     }
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
     return NULL;
 }
 
 /* As many groups without users as with, and MIN_SPARE.  None if all ports are at tcx. */
 static bool more_wanted(const struct oxdp_groups *g)
+    OXDP_REQUIRES(oxdp_groups_mutex)
 {
     uint32_t spare = g->n_used > MIN_SPARE ? g->n_used : MIN_SPARE;
 
@@ -242,6 +259,7 @@ static bool more_wanted(const struct oxdp_groups *g)
 
 /* The group of the ports 'ports', or one without users to become that, or NULL. */
 static struct group *find(struct oxdp_groups *g, const uint32_t ports[], uint32_t n)
+    OXDP_REQUIRES(oxdp_groups_mutex)
 {
     struct group *unused = NULL;
 
@@ -258,6 +276,7 @@ static struct group *find(struct oxdp_groups *g, const uint32_t ports[], uint32_
 
 /* Makes 'group', which has no users, that of 'ports'.  0 or a negative errno. */
 static int become(const struct oxdp_groups *g, struct group *group, const uint32_t ports[], uint32_t n)
+    OXDP_REQUIRES(oxdp_groups_mutex)
 {
     int ret = 0;
 
@@ -276,6 +295,7 @@ static int become(const struct oxdp_groups *g, struct group *group, const uint32
 
 /* Writes the device of member 'i' of 'group' into its map.  0 or a negative errno. */
 static int write_member(const struct oxdp_groups *g, const struct group *group, uint32_t i)
+    OXDP_REQUIRES(oxdp_groups_mutex)
 {
     uint32_t ifindex = g->ifindexes[group->ports[i]];
     int err;

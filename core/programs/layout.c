@@ -145,6 +145,7 @@ static uint64_t hash_type(const struct btf *btf, uint32_t id, uint64_t hash, int
         for (uint32_t i = 0; i < btf_vlen(type); i++) {
             hash = oxdp_layout_hash_text(name_of(btf, btf_members(type)[i].name_off), hash);
             hash = hash_number(btf_member_bit_offset(type, i), hash);
+            hash = hash_number(btf_member_bitfield_size(type, i), hash);
             hash = hash_type(btf, btf_members(type)[i].type, hash, depth + 1);
         }
     }

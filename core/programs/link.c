@@ -20,9 +20,9 @@
 #include "core/programs/program.h"
 #include "core/programs/progs_struct.h"
 
-static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at);
-static int create(struct oxdp_progs *progs, struct oxdp_attachment *at);
-static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
+static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at) OXDP_REQUIRES(oxdp_special_mutex);
+static int create(struct oxdp_progs *progs, struct oxdp_attachment *at) OXDP_REQUIRES(oxdp_special_mutex);
+static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at) OXDP_REQUIRES(oxdp_special_mutex);
 static bool is_attached(int link_fd, int ifindex, bool native);
 
 int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at)
@@ -44,6 +44,7 @@ void oxdp_link_detach(struct oxdp_progs *progs, const char *hook, int fd, int if
 
 /* Takes over the link that a previous instance left on the device; -ENOENT if there is none that can be used. */
 static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     char name[32];
     int fd;
@@ -64,6 +65,7 @@ static int inherit(struct oxdp_progs *progs, struct oxdp_attachment *at)
 }
 
 static int create(struct oxdp_progs *progs, struct oxdp_attachment *at)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = at->native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE);
     int fd = bpf_link_create(prog_of(progs, at), at->ifindex, BPF_XDP, &opts);
@@ -101,6 +103,7 @@ int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at)
 }
 
 static int prog_of(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     return at->pass_fd >= 0 ? at->pass_fd
         : oxdp_program_fd(progs, oxdp_program_of(progs, at->port.port_no));

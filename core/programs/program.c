@@ -21,7 +21,7 @@
 static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit, struct oxdp_program **ret_program,
                char **ret_error);
 static struct oxdp_program *find(const struct oxdp_progs *progs, const char *file, const void *image, size_t size);
-static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error);
+static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error) OXDP_REQUIRES(oxdp_special_mutex);
 static void destroy(struct oxdp_program *program);
 
 static const struct dp_omit nothing;
@@ -63,13 +63,13 @@ int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error)
     if (err) {
         return err;
     }
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     close(program->fd);                 /* Links that it runs on hold it. */
     program->fd = fd;
     program->multi_buffer = multi_buffer;
     program->bare = false;
     oxdp_special_renew(progs);
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     oxdp_pins_remove(progs->pins, "xdp");
     oxdp_pins_add(progs->pins, "xdp", fd);
     free(progs->bare);
@@ -86,9 +86,9 @@ bool oxdp_progs_has_flows(struct oxdp_progs *progs, uint32_t port_no)
 {
     bool has_flows;
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     has_flows = progs->table && !oxdp_program_of(progs, port_no)->bare;
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     return has_flows;
 }
 
@@ -115,7 +115,7 @@ int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file,
     if (err) {
         return err;
     }
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     before = progs->used[port_no];
     progs->used[port_no] = program;
     err = exchange(progs, port_no, ret_error);
@@ -124,7 +124,7 @@ int oxdp_progs_use(struct oxdp_progs *progs, uint32_t port_no, const char *file,
         before = program;
     }
     oxdp_program_put(progs, before);
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     return err;
 }
 
@@ -132,9 +132,9 @@ struct dp_capability oxdp_progs_capability(struct oxdp_progs *progs, uint32_t po
 {
     struct dp_capability capability;
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     capability = oxdp_program_of(progs, port_no)->capability;
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     return capability;
 }
 
@@ -142,9 +142,9 @@ uint32_t oxdp_progs_max_mtu(struct oxdp_progs *progs, uint32_t port_no)
 {
     bool multi_buffer;
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     multi_buffer = oxdp_program_of(progs, port_no)->multi_buffer;
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     return multi_buffer ? oxdp_max_mtu() : OXDP_FRAME_MTU;
 }
 
@@ -155,7 +155,7 @@ int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_pr
     uint32_t len = sizeof info;
     int err = -ENOENT;
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     for (program = progs->programs; program && index; program = program->next) {
         index--;
     }
@@ -168,7 +168,7 @@ int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_pr
         ret_info->file = program->file;
         ret_info->capability = program->capability;
     }
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     return err;
 }
 
@@ -214,12 +214,12 @@ static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit 
     }
     new.file = file ? strdup(file) : NULL;
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     program = find(progs, file, new.image, new.size);
     if (program) {
         program->n_users++;
     }
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     if (!program) {
         program = malloc(sizeof *program);
         err = program && (new.file || !file)
@@ -227,13 +227,13 @@ static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit 
             : oxdp_fail(-ENOMEM, ret_error, "not enough memory to load a program");
         if (!err) {
             *program = new;
-            pthread_mutex_lock(&progs->special.mutex);
+            oxdp_special_lock(progs);
             for (last = &progs->programs; *last; last = &(*last)->next) {
                 continue;
             }
             *last = program;
             progs->special.quiet = 0;
-            pthread_mutex_unlock(&progs->special.mutex);
+            oxdp_special_unlock(progs);
             *ret_program = program;
             return 0;
         }
@@ -263,6 +263,7 @@ static struct oxdp_program *find(const struct oxdp_progs *progs, const char *fil
 
 /* Gives the device of 'port_no', if one is attached, the program that the port uses now, from one frame to the next. */
 static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         const struct oxdp_attachment *at = &progs->attachments[i];
@@ -280,6 +281,7 @@ static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error
 }
 
 static void destroy(struct oxdp_program *program)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it any more. */
 {
     if (program->fd >= 0) {
         close(program->fd);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/locks.h"
 #include "dp/capability.h"
 
 struct oxdp_progs;
@@ -17,10 +18,11 @@ struct oxdp_program {
     char *file;                 /* NULL: the one of this library. */
     const void *image;          /* The object, as it was when it was read. */
     size_t size;
-    uint32_t n_users;           /* Ports; the list, of the library's; the thread that specialises. */
+    /* Ports; the list, of the library's; the thread that specialises. */
+    uint32_t n_users OXDP_GUARDED_BY(oxdp_special_mutex);
     int fd;                     /* Complete. */
-    int special_fd;             /* Specialised; -1: there is none. */
-    int new_fd;                 /* Loaded by the thread that specialises, not in use yet. */
+    int special_fd OXDP_GUARDED_BY(oxdp_special_mutex);     /* Specialised; -1: there is none. */
+    int new_fd OXDP_GUARDED_BY(oxdp_special_mutex);         /* Loaded by the thread that specialises, not in use yet. */
     bool bare;                  /* Without flow tables, though there are some: it hands every frame up. */
     struct dp_capability capability;    /* As the object declares it. */
     bool multi_buffer;          /* It takes multi-buffer frames (core/multi_buffer.h). */
@@ -31,13 +33,13 @@ struct oxdp_program {
 int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error);
 void oxdp_programs_free(struct oxdp_progs *progs);
 
-/* The program of port 'port_no'.  Hold special.mutex as long as it is used, and for oxdp_program_put(). */
-struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no);
+/* The program of port 'port_no', valid as long as the mutex is held. */
+struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no) OXDP_REQUIRES(oxdp_special_mutex);
 
 /* Takes a user from 'program'; without users it is freed.  NULL is allowed. */
-void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program);
+void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program) OXDP_REQUIRES(oxdp_special_mutex);
 
-/* The descriptor of 'program' as it runs now, complete or specialised.  Called with special.mutex. */
-int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program);
+/* The descriptor of 'program' as it runs now, complete or specialised. */
+int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program) OXDP_REQUIRES(oxdp_special_mutex);
 
 #endif /* core/programs/program.h */

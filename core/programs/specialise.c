@@ -24,12 +24,24 @@
 #define SHRINK_TICKS 30         /* Between checks whether flows need less now. */
 
 static void *work(void *progs);
-static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs);
-static int specialise(struct oxdp_progs *progs);
-static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit);
-static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit);
-static void discard_all(struct oxdp_progs *progs);
-static void activate(struct oxdp_progs *progs, bool omitting);
+static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs) OXDP_REQUIRES(oxdp_special_mutex);
+static int specialise(struct oxdp_progs *progs) OXDP_REQUIRES(oxdp_special_mutex);
+static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit) OXDP_REQUIRES(oxdp_special_mutex);
+static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit) OXDP_REQUIRES(oxdp_special_mutex);
+static void discard_all(struct oxdp_progs *progs) OXDP_REQUIRES(oxdp_special_mutex);
+static void activate(struct oxdp_progs *progs, bool omitting) OXDP_REQUIRES(oxdp_special_mutex);
+
+void oxdp_special_lock(struct oxdp_progs *progs)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&progs->special.mutex);
+}
+
+void oxdp_special_unlock(struct oxdp_progs *progs)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&progs->special.mutex);
+}
 
 int oxdp_special_start(struct oxdp_progs *progs)
 {
@@ -51,10 +63,10 @@ void oxdp_special_stop(struct oxdp_progs *progs)
     if (!s->running) {
         return;
     }
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     s->stop = true;
     pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
     pthread_join(s->thread, NULL);
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->wake);
@@ -72,41 +84,41 @@ void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow)
         && !(needs.words & ~s->told.words) && !(needs.ops & ~s->told.ops)) {
         return;
     }
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     require(progs, &needs);
     if (s->told_looks != s->looks) {
         s->told_looks = s->looks;
         memset(&s->told, 0, sizeof s->told);
     }
     oxdp_needs_add(&s->told, &needs);
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
 }
 
 void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack)
 {
     const struct oxdp_needs needs = { .parts = local_stack ? DP_PART_CHECKSUM : 0 };
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     require(progs, &needs);
 }
 
 void oxdp_special_end_attach(struct oxdp_progs *progs)
 {
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
 }
 
 void oxdp_special_trace(struct oxdp_progs *progs, const struct oxdp_needs *needs)
 {
     struct oxdp_special *s = &progs->special;
 
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     memset(&s->traced, 0, sizeof s->traced);
     if (needs) {
         s->traced = *needs;
         require(progs, needs);
     }
     s->quiet = 0;               /* A program for just that comes soon. */
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
 }
 
 void oxdp_special_renew(struct oxdp_progs *progs)
@@ -114,8 +126,8 @@ void oxdp_special_renew(struct oxdp_progs *progs)
     activate(progs, progs->special.omitting);
 }
 
-/* Called with the mutex. */
 static void require(struct oxdp_progs *progs, const struct oxdp_needs *needs)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     struct oxdp_special *s = &progs->special;
     struct oxdp_needs wanted = s->wanted;
@@ -138,13 +150,13 @@ void oxdp_progs_tick(struct oxdp_progs *progs)
 {
     struct oxdp_special *s = &progs->special;
 
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     s->quiet++;
     if (s->quiet == QUIET_TICKS + 1 || s->quiet % SHRINK_TICKS == 0) {
         s->asked++;
         pthread_cond_signal(&s->wake);
     }
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
 }
 
 int oxdp_progs_specialise(struct oxdp_progs *progs)
@@ -153,14 +165,14 @@ int oxdp_progs_specialise(struct oxdp_progs *progs)
     uint64_t asked;
     int err;
 
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     asked = ++s->asked;
     pthread_cond_signal(&s->wake);
     while (s->answered < asked) {
         pthread_cond_wait(&s->done, &s->mutex);
     }
     err = s->error;
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
     return err;
 }
 
@@ -168,11 +180,11 @@ struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs)
 {
     struct dp_omit omit = { .parts = 0 };
 
-    pthread_mutex_lock(&progs->special.mutex);
+    oxdp_special_lock(progs);
     if (progs->special.omitting) {
         omit = progs->special.omit;
     }
-    pthread_mutex_unlock(&progs->special.mutex);
+    oxdp_special_unlock(progs);
     return omit;
 }
 
@@ -181,7 +193,7 @@ static void *work(void *progs_)
     struct oxdp_progs *progs = progs_;
     struct oxdp_special *s = &progs->special;
 
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     while (!s->stop) {
         if (s->answered == s->asked) {
             pthread_cond_wait(&s->wake, &s->mutex);
@@ -194,12 +206,13 @@ static void *work(void *progs_)
         s->answered = asked;
         pthread_cond_broadcast(&s->done);
     }
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
     return NULL;
 }
 
-/* Called with the mutex, which is free while flows are looked at and programs load. */
+/* The mutex is free while flows are looked at and programs load. */
 static int specialise(struct oxdp_progs *progs)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     struct oxdp_special *s = &progs->special;
     struct oxdp_needs needs;
@@ -209,13 +222,13 @@ static int specialise(struct oxdp_progs *progs)
     s->looking = true;
     __atomic_store_n(&s->looks, s->looks + 1, __ATOMIC_RELEASE);
     memset(&s->meanwhile, 0, sizeof s->meanwhile);
-    pthread_mutex_unlock(&s->mutex);
+    oxdp_special_unlock(progs);
 
     needs = oxdp_needs_of_table(progs->table);
 
     bool any = needs.parts;
 
-    pthread_mutex_lock(&s->mutex);
+    oxdp_special_lock(progs);
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         needs.parts |= progs->attachments[i].port.local_stack ? DP_PART_CHECKSUM : 0;
     }
@@ -240,8 +253,9 @@ static int specialise(struct oxdp_progs *progs)
 }
 
 /* Loads each program that does not omit exactly 'omit', as its 'new_fd'.  Returns the error of the library's.  A user's that
- * does not load stays complete.  Called with the mutex, which is free while a program loads. */
+ * does not load stays complete.  The mutex is free while a program loads. */
 static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     struct oxdp_special *s = &progs->special;
     bool same = s->made && !memcmp(omit, &s->omit, sizeof *omit);
@@ -270,10 +284,10 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
         int fd = -1;
         int err;
 
-        pthread_mutex_unlock(&s->mutex);
+        oxdp_special_unlock(progs);
         err = oxdp_program_load(progs, all[i], omit, &fd, &capability, &multi_buffer, &error);
         free(error);
-        pthread_mutex_lock(&s->mutex);
+        oxdp_special_lock(progs);
         all[i]->new_fd = err ? -1 : fd;
         ret = all[i]->file ? ret : err;
     }
@@ -286,6 +300,7 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
 
 /* Puts the programs of load_all() on their devices. */
 static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     struct oxdp_special *s = &progs->special;
     bool same = s->made && !memcmp(omit, &s->omit, sizeof *omit);
@@ -309,6 +324,7 @@ static void exchange_all(struct oxdp_progs *progs, const struct dp_omit *omit)
 }
 
 static void discard_all(struct oxdp_progs *progs)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     for (struct oxdp_program *program = progs->programs; program; program = program->next) {
         if (program->new_fd >= 0) {
@@ -319,8 +335,9 @@ static void discard_all(struct oxdp_progs *progs)
 }
 
 /* Replaces the program of every link, each atomically.  A link that cannot be updated, because its device is gone, keeps
- * its program, which is correct as well.  Called with the mutex. */
+ * its program, which is correct as well. */
 static void activate(struct oxdp_progs *progs, bool omitting)
+    OXDP_REQUIRES(oxdp_special_mutex)
 {
     struct oxdp_special *s = &progs->special;
 

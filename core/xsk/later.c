@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/locks.h"
+
 #define MAX_THREADS 32u
 #define IDLE_SECONDS 2
 
@@ -19,17 +21,33 @@ struct job {
     bool begun;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* Protects what follows. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* oxdp_later_lock. */
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
-static struct job *jobs;                /* Waiting or under way. */
-static struct job **last = &jobs;
-static unsigned int n_threads, n_idle, n_waiting;
+static struct job *jobs OXDP_GUARDED_BY(oxdp_later_lock);       /* Waiting or under way. */
+static struct job **last OXDP_GUARDED_BY(oxdp_later_lock) = &jobs;
+static unsigned int n_threads OXDP_GUARDED_BY(oxdp_later_lock);
+static unsigned int n_idle OXDP_GUARDED_BY(oxdp_later_lock);
+static unsigned int n_waiting OXDP_GUARDED_BY(oxdp_later_lock);
 
-static bool start_thread(void);
+static bool start_thread(void) OXDP_REQUIRES(oxdp_later_lock);
 static void *work(void *);
-static struct job *take_job(void);
-static void finish_job(struct job *job);
+static struct job *take_job(void) OXDP_REQUIRES(oxdp_later_lock);
+static void finish_job(struct job *job) OXDP_REQUIRES(oxdp_later_lock);
+
+static void lock_jobs(void)
+    OXDP_ACQUIRES(oxdp_later_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void unlock_jobs(void)
+    OXDP_RELEASES(oxdp_later_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&lock);
+}
 
 void oxdp_later(void (*run)(void *), void *arg, const void *owner, int number)
 {
@@ -38,7 +56,7 @@ void oxdp_later(void (*run)(void *), void *arg, const void *owner, int number)
 
     if (job) {
         *job = (struct job) { .run = run, .arg = arg, .owner = owner, .number = number };
-        pthread_mutex_lock(&lock);
+        lock_jobs();
         taken = n_waiting < n_idle || (n_threads < MAX_THREADS && start_thread()) || n_threads;
         if (taken) {
             *last = job;
@@ -46,7 +64,7 @@ void oxdp_later(void (*run)(void *), void *arg, const void *owner, int number)
             n_waiting++;
             pthread_cond_signal(&more);
         }
-        pthread_mutex_unlock(&lock);
+        unlock_jobs();
     }
     if (!taken) {
         free(job);
@@ -58,16 +76,17 @@ void oxdp_later_wait(const void *owner, int number)
 {
     const struct job *job;
 
-    pthread_mutex_lock(&lock);
+    lock_jobs();
     do {
         for (job = jobs; job && (job->owner != owner || (number && job->number != number)); job = job->next) {
             continue;
         }
     } while (job && !pthread_cond_wait(&done, &lock));
-    pthread_mutex_unlock(&lock);
+    unlock_jobs();
 }
 
 static bool start_thread(void)
+    OXDP_REQUIRES(oxdp_later_lock)
 {
     pthread_t thread;
 
@@ -83,20 +102,21 @@ static void *work(void *aux)
 {
     struct job *job;
 
-    pthread_mutex_lock(&lock);
+    lock_jobs();
     while ((job = take_job())) {
-        pthread_mutex_unlock(&lock);
+        unlock_jobs();
         job->run(job->arg);
-        pthread_mutex_lock(&lock);
+        lock_jobs();
         finish_job(job);
     }
     n_threads--;
-    pthread_mutex_unlock(&lock);
+    unlock_jobs();
     return NULL;
 }
 
 /* Waits for the next job; NULL if none comes. */
 static struct job *take_job(void)
+    OXDP_REQUIRES(oxdp_later_lock)
 {
     struct timespec end;
     struct job *job;
@@ -120,6 +140,7 @@ static struct job *take_job(void)
 }
 
 static void finish_job(struct job *job)
+    OXDP_REQUIRES(oxdp_later_lock)
 {
     struct job **p = &jobs;
 

@@ -27,12 +27,12 @@ static uint32_t reserve(const struct oxdp_umem *umem);
 static uint32_t lendable(const struct oxdp_umem *umem);
 static void adapt_fill(struct oxdp_sock *sock, uint32_t waiting);
 static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n, uint32_t may_wait);
-static void kick(struct oxdp_sock *sock);
-static void complete(struct oxdp_sock *sock);
+static void kick(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_tx_lock);
+static void complete(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_tx_lock);
 static uint32_t whole_packets(struct oxdp_sock *sock, uint32_t waiting, uint32_t n);
 static uint32_t count_buffers(const struct oxdp_desc descs[], uint32_t n);
-static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
-static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
+static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n) OXDP_REQUIRES(oxdp_tx_lock);
+static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n) OXDP_REQUIRES(oxdp_tx_lock);
 
 static inline uint32_t min(uint32_t a, uint32_t b)
 {
@@ -104,11 +104,11 @@ bool oxdp_sock_starved(const struct oxdp_sock *sock)
 /* The k-th socket that receives gets 1/8k of what may be lent: so there is enough for more than a thousand. */
 uint32_t oxdp_sock_fair_fill(struct oxdp_umem *umem)
 {
-    pthread_mutex_lock(&umem->bind_lock);
+    oxdp_lock_binding(umem);
 
     uint32_t share = (umem->n_frames - reserve(umem)) / (8 * (umem->n_receivers + 1));
 
-    pthread_mutex_unlock(&umem->bind_lock);
+    oxdp_unlock_binding(umem);
     share = min(share, lendable(umem) / 2);
     return share ? min(share, OXDP_RING_SIZE) : 1;
 }
@@ -195,7 +195,7 @@ static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[],
 {
     uint32_t done = 0;
 
-    pthread_mutex_lock(&sock->tx_lock);
+    oxdp_lock_tx(sock);
 
     uint64_t queued_before = sock->tx_packets;
 
@@ -219,19 +219,19 @@ static uint32_t transmit(struct oxdp_sock *sock, const struct oxdp_desc descs[],
 
     uint32_t queued = sock->tx_packets - queued_before;
 
-    pthread_mutex_unlock(&sock->tx_lock);
+    oxdp_unlock_tx(sock);
     return queued;
 }
 
 void oxdp_sock_complete(struct oxdp_sock *sock)
 {
     if (oxdp_ring_in_use(&sock->completion) || oxdp_ring_in_use(&sock->tx)) {
-        pthread_mutex_lock(&sock->tx_lock);
+        oxdp_lock_tx(sock);
         complete(sock);
         if (oxdp_ring_pending(&sock->tx)) {
             kick(sock);
         }
-        pthread_mutex_unlock(&sock->tx_lock);
+        oxdp_unlock_tx(sock);
     }
 }
 
@@ -265,6 +265,7 @@ static bool are_sendable(const struct oxdp_sock *sock, const struct oxdp_desc de
 
 /* Puts packets into the transmit ring as far as they fit whole; returns how many of 'descs' are dealt with. */
 static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
+    OXDP_REQUIRES(oxdp_tx_lock)
 {
     uint32_t room = oxdp_ring_room(&sock->tx);
     uint32_t queued = 0, packets = 0;
@@ -308,6 +309,7 @@ static uint32_t enqueue(struct oxdp_sock *sock, const struct oxdp_desc descs[], 
  * has taken everything it knew of, so that progress cannot be seen: the number of calls is bounded by what
  * there is to send, and a little patience. */
 static void kick(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_tx_lock)
 {
     int64_t packets_left = oxdp_ring_pending(&sock->tx) + PATIENCE * KERNEL_BATCH;
 
@@ -329,6 +331,7 @@ static void kick(struct oxdp_sock *sock)
 }
 
 static void complete(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_tx_lock)
 {
     uint32_t waiting;
 
@@ -345,6 +348,7 @@ static void complete(struct oxdp_sock *sock)
 }
 
 static void drop(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n)
+    OXDP_REQUIRES(oxdp_tx_lock)
 {
     for (uint32_t i = 0; i < n; i++) {
         oxdp_counter_add(&sock->tx_dropped, !descs[i].more);

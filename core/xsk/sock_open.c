@@ -44,12 +44,12 @@
  * whose skbs are charged about 2 kB each. */
 #define SEND_BUFFER (4 << 20)
 
-static int open_once(struct oxdp_sock *sock);
-static int open_in_either_way(struct oxdp_sock *sock);
-static int alloc_id(struct oxdp_sock *sock);
-static void free_id(struct oxdp_sock *sock);
-static struct oxdp_sock *share_source(const struct oxdp_sock *sock);
-static int make_socket(struct oxdp_umem *umem, bool share);
+static int open_once(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static int open_in_either_way(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static int alloc_id(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static void free_id(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static struct oxdp_sock *share_source(const struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static int make_socket(struct oxdp_umem *umem, bool share) OXDP_REQUIRES(oxdp_bind_lock);
 static int make_rings(struct oxdp_sock *sock);
 static int make_tx_ring(struct oxdp_sock *sock, int fd);
 static int make_sender(struct oxdp_sock *sock);
@@ -77,22 +77,22 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     pthread_mutex_init(&sock->tx_lock, NULL);
 
     oxdp_later_wait(umem, ifindex);
-    pthread_mutex_lock(&umem->bind_lock);
+    oxdp_lock_binding(umem);
     err = alloc_id(sock);
     if (!err) {
         int64_t now = oxdp_now_ms();
         int64_t deadline = now + (now - umem->freed_ms < OF_LATE_MS ? BUSY_WAIT_OWN_MS : BUSY_WAIT_MS);
 
         while ((err = open_in_either_way(sock)) == -EBUSY && oxdp_now_ms() < deadline) {
-            pthread_mutex_unlock(&umem->bind_lock);
+            oxdp_unlock_binding(umem);
             sleep_ms(BUSY_POLL_MS);
-            pthread_mutex_lock(&umem->bind_lock);
+            oxdp_lock_binding(umem);
         }
         if (err) {
             free_id(sock);
         }
     }
-    pthread_mutex_unlock(&umem->bind_lock);
+    oxdp_unlock_binding(umem);
 
     if (err) {
         pthread_mutex_destroy(&sock->tx_lock);
@@ -111,16 +111,16 @@ void oxdp_sock_close(struct oxdp_sock *sock)
 
     struct oxdp_umem *umem = sock->umem;
 
-    pthread_mutex_lock(&umem->bind_lock);
+    oxdp_lock_binding(umem);
     sock->shareable = false;
-    pthread_mutex_unlock(&umem->bind_lock);
+    oxdp_unlock_binding(umem);
 
     release(sock);
 
-    pthread_mutex_lock(&umem->bind_lock);
+    oxdp_lock_binding(umem);
     free_id(sock);
     umem->freed_ms = oxdp_now_ms();
-    pthread_mutex_unlock(&umem->bind_lock);
+    oxdp_unlock_binding(umem);
     pthread_mutex_destroy(&sock->tx_lock);
     free(sock);
 }
@@ -139,6 +139,7 @@ void oxdp_sock_close_later(struct oxdp_sock *sock)
 
 /* A driver may have zero-copy, but not with packets in several frames. */
 static int open_in_either_way(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
 {
     int err = open_once(sock);
 
@@ -150,6 +151,7 @@ static int open_in_either_way(struct oxdp_sock *sock)
 }
 
 static int open_once(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
 {
     for (;;) {
         struct oxdp_sock *source = share_source(sock);
@@ -180,6 +182,7 @@ static int open_once(struct oxdp_sock *sock)
 }
 
 static int alloc_id(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
 {
     struct oxdp_umem *umem = sock->umem;
     uint32_t id = 0;
@@ -208,12 +211,14 @@ static int alloc_id(struct oxdp_sock *sock)
 }
 
 static void free_id(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
 {
     sock->umem->socks[sock->id] = NULL;
     sock->umem->n_receivers -= sock->fill_min > 0;
 }
 
 static struct oxdp_sock *share_source(const struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
 {
     for (uint32_t id = 0; id < sock->umem->n_socks_allocated; id++) {
         struct oxdp_sock *other = sock->umem->socks[id];
@@ -227,6 +232,7 @@ static struct oxdp_sock *share_source(const struct oxdp_sock *sock)
 
 /* A socket that will share another's UMEM, or one that has registered its own. */
 static int make_socket(struct oxdp_umem *umem, bool share)
+    OXDP_REQUIRES(oxdp_bind_lock)
 {
     int fd;
 

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "core/locks.h"
 #include "core/xsk/sock.h"
 #include "core/xsk/xsk_ring.h"
 
@@ -29,16 +30,30 @@ struct oxdp_sock {
     uint64_t rx_packets, rx_bytes;      /* Written by the receiver, read anywhere. */
 
     /* Sending. */
-    pthread_mutex_t tx_lock __attribute__((aligned(64)));      /* Protects what follows. */
-    struct oxdp_ring tx, completion;
-    bool down;                  /* The last kick found the device down or gone. */
-    uint64_t tx_packets, tx_bytes, tx_dropped, tx_invalid;      /* Read anywhere. */
+    pthread_mutex_t tx_lock __attribute__((aligned(64)));      /* oxdp_tx_lock. */
+    struct oxdp_ring tx, completion;                            /* Written under 'tx_lock'; whether they are empty, read anywhere. */
+    bool down OXDP_GUARDED_BY(oxdp_tx_lock);                    /* The last kick found the device down or gone. */
+    uint64_t tx_packets, tx_bytes, tx_dropped, tx_invalid;      /* Written under 'tx_lock', read anywhere. */
 
     /* Control. */
     int ifindex;
     uint32_t queue;
-    bool shareable;             /* Bound, as far as we know.  Under umem->bind_lock. */
+    bool shareable OXDP_GUARDED_BY(oxdp_bind_lock);     /* Bound, as far as we know. */
 };
+
+static inline void oxdp_lock_tx(struct oxdp_sock *sock)
+    OXDP_ACQUIRES(oxdp_tx_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&sock->tx_lock);
+}
+
+static inline void oxdp_unlock_tx(struct oxdp_sock *sock)
+    OXDP_RELEASES(oxdp_tx_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&sock->tx_lock);
+}
 
 /* Counters have one writer at a time and any number of readers. */
 static inline void oxdp_counter_add(uint64_t *counter, uint64_t n)

@@ -16,6 +16,7 @@ static int init_stack(struct oxdp_umem *umem);
 static void raise_memlock_limit(void);
 
 int oxdp_umem_create(uint32_t n_frames, struct oxdp_umem **ret_umem)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
 {
     struct oxdp_umem *umem;
     int err;
@@ -62,6 +63,7 @@ error:
 }
 
 void oxdp_umem_destroy(struct oxdp_umem *umem)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it any more. */
 {
     if (!umem) {
         return;
@@ -103,7 +105,7 @@ uint32_t oxdp_umem_get(struct oxdp_umem *umem, uint64_t addrs[], uint32_t n)
 
 uint32_t oxdp_umem_take(struct oxdp_umem *umem, uint16_t owner, uint64_t addrs[], uint32_t n)
 {
-    pthread_mutex_lock(&umem->lock);
+    oxdp_lock_stack(umem);
 
     uint32_t left = umem->n_free;
     uint32_t taken = n < left ? n : left;
@@ -113,13 +115,13 @@ uint32_t oxdp_umem_take(struct oxdp_umem *umem, uint16_t owner, uint64_t addrs[]
         oxdp_umem_set_owner(umem, addrs[i], owner);
     }
     __atomic_store_n(&umem->n_free, left, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&umem->lock);
+    oxdp_unlock_stack(umem);
     return taken;
 }
 
 void oxdp_umem_put(struct oxdp_umem *umem, const uint64_t addrs[], uint32_t n)
 {
-    pthread_mutex_lock(&umem->lock);
+    oxdp_lock_stack(umem);
 
     uint32_t n_free = umem->n_free;
 
@@ -128,7 +130,7 @@ void oxdp_umem_put(struct oxdp_umem *umem, const uint64_t addrs[], uint32_t n)
         umem->stack[n_free++] = addrs[i] / OXDP_FRAME_SIZE;
     }
     __atomic_store_n(&umem->n_free, n_free, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&umem->lock);
+    oxdp_unlock_stack(umem);
 }
 
 uint32_t oxdp_umem_recover(struct oxdp_umem *umem, uint16_t owner)
@@ -176,6 +178,7 @@ static void *map_memory(size_t size)
 }
 
 static int init_stack(struct oxdp_umem *umem)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
 {
     umem->owner = calloc(umem->n_frames, sizeof *umem->owner);
     umem->stack = calloc(umem->n_frames, sizeof *umem->stack);

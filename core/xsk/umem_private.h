@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "core/locks.h"
 #include "core/xsk/umem.h"
 
 /* Who has a frame: a socket's number, or one of these. */
@@ -22,18 +23,48 @@ struct oxdp_umem {
      * recovers a closed socket's frames looks for that socket's number only. */
     uint16_t *owner;
 
-    pthread_mutex_t lock;       /* Protects the stack. */
-    uint32_t *stack;            /* Numbers of free frames. */
+    pthread_mutex_t lock;       /* oxdp_umem_lock. */
+    uint32_t *stack OXDP_GUARDED_BY(oxdp_umem_lock);    /* Numbers of free frames. */
     uint32_t n_free;            /* Written under 'lock', read anywhere. */
 
     /* Control, not on the packet's way. */
-    pthread_mutex_t bind_lock;  /* Protects what follows. */
-    struct oxdp_sock **socks;   /* By socket number; NULL: the number is free. */
-    uint32_t n_socks_allocated;
-    uint32_t n_receivers;       /* Sockets to which frames are lent. */
-    int64_t freed_ms;           /* When a socket was last closed, at first when this was made: CLOCK_MONOTONIC. */
-    int spare_fd;               /* A socket that registered the memory and is not bound yet, or -1. */
+    pthread_mutex_t bind_lock;  /* oxdp_bind_lock. */
+    struct oxdp_sock **socks OXDP_GUARDED_BY(oxdp_bind_lock);   /* By socket number; NULL: the number is free. */
+    uint32_t n_socks_allocated OXDP_GUARDED_BY(oxdp_bind_lock);
+    uint32_t n_receivers OXDP_GUARDED_BY(oxdp_bind_lock);       /* Sockets to which frames are lent. */
+    /* When a socket was last closed, at first when this was made: CLOCK_MONOTONIC. */
+    int64_t freed_ms OXDP_GUARDED_BY(oxdp_bind_lock);
+    /* A socket that registered the memory and is not bound yet, or -1. */
+    int spare_fd OXDP_GUARDED_BY(oxdp_bind_lock);
 };
+
+static inline void oxdp_lock_stack(struct oxdp_umem *umem)
+    OXDP_ACQUIRES(oxdp_umem_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&umem->lock);
+}
+
+static inline void oxdp_unlock_stack(struct oxdp_umem *umem)
+    OXDP_RELEASES(oxdp_umem_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&umem->lock);
+}
+
+static inline void oxdp_lock_binding(struct oxdp_umem *umem)
+    OXDP_ACQUIRES(oxdp_bind_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_lock(&umem->bind_lock);
+}
+
+static inline void oxdp_unlock_binding(struct oxdp_umem *umem)
+    OXDP_RELEASES(oxdp_bind_lock)
+    OXDP_NO_LOCK_ANALYSIS
+{
+    pthread_mutex_unlock(&umem->bind_lock);
+}
 
 static inline int64_t oxdp_now_ms(void)
 {

@@ -16,8 +16,16 @@
  *                                   close a port
  *   sender->mutex                   packets that wait for a socket
  *   dp->engine.mutex                the list of threads, for an instant
- *   connections, meters, bonds,     each in its own files, taken last
- *   netdevs, traces
+ *   dp->meters.mutex                writers of meters
+ *   dp->bonds.mutex                 writers of bonds
+ *   netdev->mutex                   the options, status and counts of a netdev
+ *                                   of class "xdp"
+ *   addresses_mutex                 the addresses of internal ports
+ *   ct->mutex                       making the tables of connections
+ *   ct->policy_mutex                writers of timeout policies
+ *   the locks of core/              core/locks.h
+ *   ct->expect_mutex                connections that helpers announced
+ *   trace->mutex                    lines about traced packets
  *
  * An engine thread holds 'thread->mutex' also during upcalls.  So nothing that
  * operate(), execute() or the upcall callback reach may take it, nor what is
@@ -57,5 +65,19 @@ extern struct dpif_xdp_lock dpif_xdp_waiting_mutex
     OVS_ACQ_AFTER(dpif_xdp_tx_rwlock);
 extern struct dpif_xdp_lock dpif_xdp_engine_mutex
     OVS_ACQ_AFTER(dpif_xdp_waiting_mutex);
+extern struct dpif_xdp_lock dpif_xdp_meters_mutex
+    OVS_ACQ_AFTER(dpif_xdp_engine_mutex);
+extern struct dpif_xdp_lock dpif_xdp_bonds_mutex
+    OVS_ACQ_AFTER(dpif_xdp_meters_mutex);
+extern struct dpif_xdp_lock dpif_xdp_netdev_mutex
+    OVS_ACQ_AFTER(dpif_xdp_bonds_mutex);
+extern struct dpif_xdp_lock dpif_xdp_ct_mutex
+    OVS_ACQ_AFTER(dpif_xdp_netdev_mutex);
+extern struct dpif_xdp_lock dpif_xdp_policy_mutex
+    OVS_ACQ_AFTER(dpif_xdp_ct_mutex);
+extern struct dpif_xdp_lock dpif_xdp_expect_mutex
+    OVS_ACQ_AFTER(dpif_xdp_policy_mutex);
+extern struct dpif_xdp_lock dpif_xdp_trace_mutex
+    OVS_ACQ_AFTER(dpif_xdp_expect_mutex);
 
 #endif /* ovs/base/locks.h */

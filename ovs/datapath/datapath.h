@@ -120,7 +120,7 @@ struct dpif_xdp_dp_ports {
 
 /* ovs/engine/thread.c */
 struct dpif_xdp_dp_engine {
-    struct ovs_mutex mutex;
+    struct ovs_mutex mutex;             /* dpif_xdp_engine_mutex. */
     struct dpif_xdp_thread **threads OVS_GUARDED_BY(dpif_xdp_engine_mutex);
     size_t n_threads OVS_GUARDED_BY(dpif_xdp_engine_mutex);
     char *cpu_mask                      /* other_config:pmd-cpu-mask. */

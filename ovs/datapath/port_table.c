@@ -58,6 +58,55 @@ dpif_xdp_port_table_remove(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     seq_change(dp->port_table.seq);
 }
 
+bool
+dpif_xdp_port_is_open(const struct dpif_xdp_port *port)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return port->open;
+}
+
+bool
+dpif_xdp_port_is_shaped(const struct dpif_xdp_port *port)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return port->shaped;
+}
+
+bool
+dpif_xdp_port_has_packet_socket(const struct dpif_xdp_port *port)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return port->packet_socket;
+}
+
+size_t
+dpif_xdp_port_n_rxqs(const struct dpif_xdp_port *port)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return port->n_rxqs;
+}
+
+struct dpif_xdp_rxq *
+dpif_xdp_port_rxq(const struct dpif_xdp_port *port, size_t i)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return &port->rxqs[i];
+}
+
+struct dpif_xdp_rxq *
+dpif_xdp_port_set_rxqs(struct dpif_xdp_port *port, struct dpif_xdp_rxq *rxqs,
+                       size_t n)
+{
+    struct dpif_xdp_rxq *old;
+
+    dpif_xdp_tx_wrlock(port);
+    old = port->rxqs;
+    port->rxqs = rxqs;
+    port->n_rxqs = n;
+    dpif_xdp_tx_unlock(port);
+    return old;
+}
+
 struct dpif_xdp_port *
 dpif_xdp_port_next(const struct dpif_xdp_dp *dp,
                    struct cmap_position *position)

@@ -30,9 +30,10 @@ struct seq;
 
 /* How the engine sends to a port at tcx (ovs/engine/send.c). */
 struct dpif_xdp_sender {
-    /* Guarded by the port's 'tx_rwlock'. */
-    struct oxdp_sock *sock;             /* NULL: dp->senders.stack_fd. */
-    long long int refused_until;        /* Monotonic ms: no 'sock' before. */
+    struct oxdp_sock *sock              /* NULL: dp->senders.stack_fd. */
+        OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
+    long long int refused_until         /* Monotonic ms: no 'sock' before. */
+        OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
 
     /* Packets that only an AF_XDP socket can send, and those behind them, wait
      * until the main thread has opened one. */
@@ -61,6 +62,7 @@ struct dpif_xdp_rxq {
     struct oxdp_sock *sock;             /* NULL: 'rxq' is used. */
     struct netdev_rxq *rxq;
     int fd;                             /* For epoll; -1: polled by run(). */
+    bool local_stack;                   /* Complete checksums on receive. */
     struct dpif_xdp_thread *thread;     /* Who polls it. */
     atomic_uint64_t n_packets;          /* Received, for xdp/show. */
 };
@@ -143,16 +145,18 @@ struct dpif_xdp_port {
                                          * programs take its packets, or none.
                                          * Read without the mutex. */
 
-    struct dpif_xdp_rxq *rxqs;
-    size_t n_rxqs;
-
-    /* Senders hold it for reading; opening and closing for writing. */
-    struct ovs_rwlock tx_rwlock;
-    bool open;                          /* May be sent to. */
+    /* Senders hold it for reading; opening and closing, with the port mutex
+     * too, for writing. */
+    struct ovs_rwlock tx_rwlock;        /* dpif_xdp_tx_rwlock. */
+    struct dpif_xdp_rxq *rxqs OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
+    size_t n_rxqs OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
+    bool open                           /* May be sent to. */
+        OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
+    bool packet_socket                  /* 'rxqs' has one, no programs. */
+        OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
+    bool shaped                         /* Send through the network stack. */
+        OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
     struct dpif_xdp_sender sender;      /* If 'is_device' without 'rxqs'. */
-    bool local_stack;                   /* Complete checksums on receive. */
-    bool packet_socket;                 /* 'rxqs' has one, no programs. */
-    bool shaped;                        /* Send through the network stack. */
 };
 
 /* The ports of a datapath.  Writers hold the port mutex, readers are under
@@ -182,6 +186,50 @@ struct dpif_xdp_port *dpif_xdp_port_next(const struct dpif_xdp_dp *,
 
 /* How many ports there are. */
 size_t dpif_xdp_n_ports(const struct dpif_xdp_dp *);
+
+/* Take and release the lock around sending to 'port'. */
+static inline void
+dpif_xdp_tx_rdlock(const struct dpif_xdp_port *port)
+    OVS_ACQ_RDLOCK(dpif_xdp_tx_rwlock)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_rwlock_rdlock(&port->tx_rwlock);
+}
+
+static inline void
+dpif_xdp_tx_wrlock(const struct dpif_xdp_port *port)
+    OVS_ACQ_WRLOCK(dpif_xdp_tx_rwlock)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_rwlock_wrlock(&port->tx_rwlock);
+}
+
+static inline void
+dpif_xdp_tx_unlock(const struct dpif_xdp_port *port)
+    OVS_RELEASES(dpif_xdp_tx_rwlock)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_rwlock_unlock(&port->tx_rwlock);
+}
+
+/* What that lock guards, for who holds the port mutex: nobody else writes it. */
+bool dpif_xdp_port_is_open(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+bool dpif_xdp_port_is_shaped(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+bool dpif_xdp_port_has_packet_socket(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+size_t dpif_xdp_port_n_rxqs(const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+struct dpif_xdp_rxq *dpif_xdp_port_rxq(const struct dpif_xdp_port *, size_t i)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* Gives 'port' the 'n' receive queues in 'rxqs', and returns those that it had,
+ * which nobody sends through any more. */
+struct dpif_xdp_rxq *dpif_xdp_port_set_rxqs(struct dpif_xdp_port *port,
+                                            struct dpif_xdp_rxq *rxqs,
+                                            size_t n)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Changes with the set of ports. */
 struct seq *dpif_xdp_ports_seq(const struct dpif_xdp_dp *);

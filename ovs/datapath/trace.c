@@ -12,6 +12,22 @@
 
 DEFINE_EXTERN_PER_THREAD_DATA(dpif_xdp_traced, 0);
 
+static void
+trace_lock(struct dpif_xdp_trace *trace)
+    OVS_ACQUIRES(dpif_xdp_trace_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&trace->mutex);
+}
+
+static void
+trace_unlock(struct dpif_xdp_trace *trace)
+    OVS_RELEASES(dpif_xdp_trace_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&trace->mutex);
+}
+
 void
 dpif_xdp_trace_init(struct dpif_xdp_trace *trace)
     OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
@@ -41,7 +57,7 @@ add(struct dpif_xdp_trace *trace, char *text, bool dropped)
     line->id = *dpif_xdp_traced_get();
     line->dropped = dropped;
     line->text = text;
-    ovs_mutex_lock(&trace->mutex);
+    trace_lock(trace);
     if (trace->n < MAX_LINES) {
         ovs_list_push_back(&trace->lines, &line->node);
         trace->n++;
@@ -49,7 +65,7 @@ add(struct dpif_xdp_trace *trace, char *text, bool dropped)
     } else {
         trace->n_lost++;
     }
-    ovs_mutex_unlock(&trace->mutex);
+    trace_unlock(trace);
     if (line) {
         dpif_xdp_trace_line_free(line);
     }
@@ -77,12 +93,12 @@ dpif_xdp_trace_take(struct dpif_xdp_dp *dp, struct ovs_list *lines)
     struct dpif_xdp_trace *trace = &dp->trace;
     uint64_t n_lost;
 
-    ovs_mutex_lock(&trace->mutex);
+    trace_lock(trace);
     ovs_list_push_back_all(lines, &trace->lines);
     n_lost = trace->n_lost;
     trace->n = 0;
     trace->n_lost = 0;
-    ovs_mutex_unlock(&trace->mutex);
+    trace_unlock(trace);
     return n_lost;
 }
 

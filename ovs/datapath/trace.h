@@ -14,6 +14,7 @@
 #include "openvswitch/compiler.h"
 #include "openvswitch/list.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 
 struct dpif_xdp_dp;
 
@@ -27,10 +28,12 @@ dpif_xdp_is_traced(void)
 }
 
 struct dpif_xdp_trace {
-    struct ovs_mutex mutex;             /* Taken last. */
-    struct ovs_list lines OVS_GUARDED;  /* Of struct dpif_xdp_trace_line. */
-    size_t n OVS_GUARDED;
-    uint64_t n_lost OVS_GUARDED;        /* Because nobody took those before. */
+    struct ovs_mutex mutex;             /* dpif_xdp_trace_mutex. */
+    struct ovs_list lines               /* Of struct dpif_xdp_trace_line. */
+        OVS_GUARDED_BY(dpif_xdp_trace_mutex);
+    size_t n OVS_GUARDED_BY(dpif_xdp_trace_mutex);
+    uint64_t n_lost                     /* Because nobody took those before. */
+        OVS_GUARDED_BY(dpif_xdp_trace_mutex);
 };
 
 struct dpif_xdp_trace_line {

@@ -97,7 +97,8 @@ void dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Handles what waits on 'port', whose queues no engine thread polls. */
-void dpif_xdp_poll_port(struct dpif_xdp_dp *, struct dpif_xdp_port *port);
+void dpif_xdp_poll_port(struct dpif_xdp_dp *, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Adds the lookup statistics of 'dp' to '*sum'.  Any thread. */
 void dpif_xdp_threads_get_stats(struct dpif_xdp_dp *dp,

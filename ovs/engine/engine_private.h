@@ -42,7 +42,7 @@ bool dpif_xdp_output(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
  * one. */
 void dpif_xdp_sender_send(struct dpif_xdp_ctx *, struct dpif_xdp_port *port,
                           struct dp_packet_batch *batch, bool more)
-    OVS_REQ_RDLOCK(port->tx_rwlock);
+    OVS_REQ_RDLOCK(dpif_xdp_tx_rwlock);
 
 /* packet.c: sends 'batch' through 'sock'.  Consumes it.  If 'more' is to
  * follow, transmission need not start yet. */

@@ -126,7 +126,7 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
 {
     size_t n = dp_packet_batch_size(batch);
 
-    ovs_rwlock_rdlock(&port->tx_rwlock);
+    dpif_xdp_tx_rdlock(port);
     if (OVS_UNLIKELY(!port->open)) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED, n);
         dp_packet_delete_batch(batch, true);
@@ -142,5 +142,5 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
     } else if (OVS_UNLIKELY(netdev_send(port->dev, 0, batch, true))) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_SEND_ERROR, n);
     }
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
 }

@@ -48,9 +48,11 @@ static void add_to_waiting(struct dpif_xdp_dp *, struct dpif_xdp_port *,
 static void have_main_thread_look(struct dpif_xdp_dp *,
                                   struct dpif_xdp_port *);
 static void look_at_load(struct dpif_xdp_ctx *, struct dpif_xdp_port *,
-                         size_t n);
+                         size_t n)
+    OVS_REQ_RDLOCK(dpif_xdp_tx_rwlock);
 static bool may_open_sock(const struct dpif_xdp_ctx *,
-                          const struct dpif_xdp_port *);
+                          const struct dpif_xdp_port *)
+    OVS_REQ_RDLOCK(dpif_xdp_tx_rwlock);
 static void close_sock(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -279,7 +281,7 @@ look_at_load(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
 /* Sends what waits at 'port', or drops it if the port is not open. */
 static void
 send_waiting(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
-    OVS_REQ_WRLOCK(port->tx_rwlock)
+    OVS_REQ_WRLOCK(dpif_xdp_tx_rwlock)
 {
     struct dpif_xdp_sender *sender = &port->sender;
     struct oxdp_sock *sock = port->n_rxqs ? port->rxqs[0].sock : sender->sock;
@@ -321,6 +323,18 @@ open_sock(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
                               port->device.ifindex, 0, false, 0, sock));
 }
 
+/* Whether 'port' is one to which only an AF_XDP socket sends fast, and has none. */
+static bool
+lacks_sock(const struct dpif_xdp_port *port)
+{
+    bool lacks;
+
+    dpif_xdp_tx_rdlock(port);
+    lacks = port->open && !port->n_rxqs && !port->sender.sock;
+    dpif_xdp_tx_unlock(port);
+    return lacks;
+}
+
 /* Gives 'port' an AF_XDP socket, or notes that it gets none now; then sends what
  * waits for it. */
 static void
@@ -328,11 +342,11 @@ give_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct dpif_xdp_sender *sender = &port->sender;
-    bool needed = port->open && !port->n_rxqs && !sender->sock;
+    bool needed = lacks_sock(port);
     struct oxdp_sock *sock = NULL;
     int error = needed ? open_sock(dp, port, &sock) : 0;
 
-    ovs_rwlock_wrlock(&port->tx_rwlock);
+    dpif_xdp_tx_wrlock(port);
     if (error) {
         VLOG_DBG("%s: no AF_XDP socket to send from (%s)",
                  netdev_get_name(port->dev), ovs_strerror(error));
@@ -342,7 +356,7 @@ give_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         atomic_count_inc(&dp->senders.n);
     }
     send_waiting(dp, port);
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
 }
 
 void
@@ -387,7 +401,7 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     struct oxdp_sock *sock;
 
     sender->next_look = LLONG_MAX;
-    ovs_rwlock_wrlock(&port->tx_rwlock);
+    dpif_xdp_tx_wrlock(port);
     sock = sender->sock;
     sender->sock = NULL;
     if (sock) {
@@ -399,7 +413,7 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         atomic_add_relaxed(&sender->n_dropped, stats.tx_dropped, &orig);
         atomic_count_dec(&dp->senders.n);
     }
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
     oxdp_sock_close_later(sock);
 }
 
@@ -415,10 +429,10 @@ dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     close_sock(dp, port);
     atomic_store(&port->sender.wanted, false);
-    ovs_rwlock_wrlock(&port->tx_rwlock);
+    dpif_xdp_tx_wrlock(port);
     port->sender.refused_until = 0;
     send_waiting(dp, port);
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
 }
 
 bool
@@ -426,9 +440,9 @@ dpif_xdp_sender_is_alive(struct dpif_xdp_port *port)
 {
     bool alive;
 
-    ovs_rwlock_rdlock(&port->tx_rwlock);
+    dpif_xdp_tx_rdlock(port);
     alive = !port->sender.sock || oxdp_sock_alive(port->sender.sock);
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
     return alive;
 }
 
@@ -439,7 +453,7 @@ dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
     struct dpif_xdp_sender *sender = &port->sender;
     bool has_sock;
 
-    ovs_rwlock_rdlock(&port->tx_rwlock);
+    dpif_xdp_tx_rdlock(port);
     atomic_read_relaxed(&sender->n_sent, n_sent);
     atomic_read_relaxed(&sender->n_dropped, n_dropped);
     has_sock = sender->sock;
@@ -450,6 +464,6 @@ dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
         *n_sent += stats.tx_packets;
         *n_dropped += stats.tx_dropped;
     }
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
     return has_sock;
 }

@@ -366,7 +366,7 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
             burst->traced[dp_packet_batch_size(batch)] = record->trace;
             burst->any_traced |= record->trace;
             dpif_xdp_usdt_slow_path(record->in_port, record->reason, packet);
-            if (port->local_stack) {
+            if (rxq->local_stack) {
                 oxdp_checksum_complete(dp_packet_data(packet),
                                        dp_packet_size(packet));
             }
@@ -375,7 +375,7 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
     } else if (!netdev_rxq_recv(rxq->rxq, batch, NULL)) {
         DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
             pkt_metadata_init(&packet->md, port->port_no);
-            if (port->local_stack) {
+            if (rxq->local_stack) {
                 oxdp_checksum_complete(dp_packet_data(packet),
                                        dp_packet_size(packet));
             }
@@ -388,12 +388,12 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
 void
 dpif_xdp_poll_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    for (size_t i = 0; i < port->n_rxqs; i++) {
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        struct dpif_xdp_rxq *rxq = dpif_xdp_port_rxq(port, i);
         struct dpif_xdp_ctx ctx;
         struct burst burst;
 
-        if (port->rxqs[i].fd < 0
-            && rxq_receive(dp, &port->rxqs[i], &burst)) {
+        if (rxq->fd < 0 && rxq_receive(dp, rxq, &burst)) {
             dpif_xdp_ctx_init(&ctx, dp, NULL);
             dpif_xdp_input(&ctx, &burst.packets, NULL);
             dpif_xdp_output_flush(&ctx);
@@ -417,7 +417,7 @@ complete_transmissions(struct dpif_xdp_dp *dp)
         return;
     }
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
-        ovs_rwlock_rdlock(&port->tx_rwlock);
+        dpif_xdp_tx_rdlock(port);
         for (size_t i = 0; port->open && i < port->n_rxqs; i++) {
             if (port->rxqs[i].sock) {
                 oxdp_sock_complete(port->rxqs[i].sock);
@@ -426,6 +426,6 @@ complete_transmissions(struct dpif_xdp_dp *dp)
         if (port->sender.sock) {
             oxdp_sock_complete(port->sender.sock);
         }
-        ovs_rwlock_unlock(&port->tx_rwlock);
+        dpif_xdp_tx_unlock(port);
     }
 }

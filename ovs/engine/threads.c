@@ -312,8 +312,8 @@ int
 dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                           char **errorp)
 {
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        struct dpif_xdp_rxq *rxq = dpif_xdp_port_rxq(port, i);
         int error;
 
         if (rxq->fd < 0) {
@@ -341,8 +341,8 @@ dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 void
 dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
 {
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        struct dpif_xdp_rxq *rxq = dpif_xdp_port_rxq(port, i);
         struct dpif_xdp_thread *thread = rxq->thread;
 
         if (!thread) {
@@ -371,8 +371,8 @@ give_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     char *text = NULL;
 
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        port->rxqs[i].thread = NULL;
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        dpif_xdp_port_rxq(port, i)->thread = NULL;
     }
     if (dpif_xdp_threads_add_port(dp, port, &text)) {
         VLOG_ERR("%s: %s", netdev_get_name(port->dev), text);

@@ -12,6 +12,7 @@
 #include "openvswitch/vlog.h"
 #include "openvswitch/shash.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 #include "smap.h"
 #include "util.h"
 
@@ -82,8 +83,10 @@ dpif_xdp_internal_sweep(void)
 
 /* Hardware addresses that Open vSwitch has given interfaces: by name, a struct
  * eth_addr. */
-static struct shash addresses = SHASH_INITIALIZER(&addresses);
-static struct ovs_mutex addresses_mutex = OVS_MUTEX_INITIALIZER;
+static struct ovs_mutex addresses_mutex OVS_ACQ_AFTER(dpif_xdp_netdev_mutex)
+    = OVS_MUTEX_INITIALIZER;
+static struct shash addresses OVS_GUARDED_BY(addresses_mutex)
+    = SHASH_INITIALIZER(&addresses);
 
 static int
 set_etheraddr(struct netdev *netdev, const struct eth_addr mac)

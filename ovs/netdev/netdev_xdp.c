@@ -32,17 +32,17 @@ dpif_xdp_netdev_set_promiscuous(struct netdev *netdev_, bool on)
     bool ours, changed;
     int error;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     ours = netdev->promiscuous;
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     if (!on && !ours) {
         return 0;
     }
 
     error = -oxdp_link_set_promiscuous(name, on, &changed);
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     netdev->promiscuous = on && (ours || changed);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     return error;
 }
 
@@ -50,7 +50,7 @@ dpif_xdp_netdev_set_promiscuous(struct netdev *netdev_, bool on)
  * them, and count bytes in their own ways (dp/counter.h). */
 static struct packets
 program_received(const struct netdev_xdp *netdev)
-    OVS_REQUIRES(netdev->mutex)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     struct packets received = { 0, 0 };
     uint64_t n[DP_N_COUNTERS];
@@ -90,7 +90,7 @@ dpif_xdp_netdev_count_start(struct netdev *netdev_,
     struct packets kernel, program;
 
     dpif_xdp_netdev_watch();
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     netdev->peer_ifindex = device->peer_ifindex;
     netdev->peer_nsid = device->peer_nsid;
     if (netdev->ifindex != device->ifindex) {
@@ -102,7 +102,7 @@ dpif_xdp_netdev_count_start(struct netdev *netdev_,
     kernel_received(netdev, &kernel);
     program = program_received(netdev);
     add_difference(&netdev->ahead, &kernel, &program);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 }
 
 void
@@ -111,7 +111,7 @@ dpif_xdp_netdev_count_stop(struct netdev *netdev_)
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     struct packets kernel, program;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     if (netdev->progs) {
         if (!kernel_received(netdev, &kernel)) {
             program = program_received(netdev);
@@ -124,14 +124,14 @@ dpif_xdp_netdev_count_stop(struct netdev *netdev_)
         }
         netdev->progs = NULL;
     }
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 }
 
 /* Adds packets sent by peer redirect to 'stats', which the kernel has just
  * reported: only the peer has counted them. */
 static void
 add_beside(struct netdev_xdp *netdev, struct netdev_stats *stats)
-    OVS_REQUIRES(netdev->mutex)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     struct packets all;
 
@@ -151,7 +151,7 @@ netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
     int error = netdev_linux_class.get_stats(netdev_, stats);
 
     if (!error) {
-        ovs_mutex_lock(&netdev->mutex);
+        netdev_xdp_lock(netdev);
         add_beside(netdev, stats);
         if (netdev->progs) {
             struct packets program = program_received(netdev);
@@ -161,7 +161,7 @@ netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
         }
         stats->rx_packets += netdev->ahead.n_packets;
         stats->rx_bytes += netdev->ahead.n_bytes;
-        ovs_mutex_unlock(&netdev->mutex);
+        netdev_xdp_unlock(netdev);
     }
     return error;
 }
@@ -176,10 +176,10 @@ netdev_xdp_get_custom_stats(const struct netdev *netdev_,
     uint64_t n[DP_N_COUNTERS];
     bool counted;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     counted = (netdev->progs
                && !oxdp_progs_get_counters(netdev->progs, netdev->ifindex, n));
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 
     custom->size = 0;
     custom->counters = xcalloc(DP_N_COUNTERS, sizeof *custom->counters);
@@ -202,6 +202,7 @@ netdev_xdp_get_custom_stats(const struct netdev *netdev_,
 
 static struct netdev *
 netdev_xdp_alloc(void)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
 {
     struct netdev_xdp *netdev = xzalloc(sizeof *netdev);
 
@@ -212,6 +213,7 @@ netdev_xdp_alloc(void)
 
 static void
 netdev_xdp_dealloc(struct netdev *netdev_)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
@@ -237,12 +239,12 @@ netdev_xdp_set_qos(struct netdev *netdev_, const char *type,
     int error = netdev_linux_class.set_qos(netdev_, type, details);
     bool shaped = !error && type[0] && strcmp(type, "linux-noop");
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     if (netdev->config.shaped != shaped) {
         netdev->config.shaped = shaped;
         netdev_change_seq_changed(netdev_);
     }
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     return error;
 }
 

@@ -43,9 +43,9 @@ netdev_xdp_set_miimon_interval(struct netdev *netdev_, long long int interval)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     netdev_xdp_set_polled(netdev, interval > 0);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     return netdev_linux_class.set_miimon_interval(netdev_, interval);
 }
 
@@ -112,6 +112,7 @@ add_change(const struct oxdp_watch_change *change, void *changes_)
 
 static bool
 is_changed(const struct changes *changes, const struct netdev_xdp *netdev)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     for (size_t i = 0; i < MIN(changes->n, MAX_CHANGES); i++) {
         const struct oxdp_watch_change *change = &changes->list[i];
@@ -144,9 +145,9 @@ follow_changes(const struct netdev_class *class)
             struct netdev_xdp *netdev = netdev_xdp_cast(node->data);
             bool changed;
 
-            ovs_mutex_lock(&netdev->mutex);
+            netdev_xdp_lock(netdev);
             changed = is_changed(&changes, netdev);
-            ovs_mutex_unlock(&netdev->mutex);
+            netdev_xdp_unlock(netdev);
             if (changed) {
                 netdev_change_seq_changed(&netdev->up.up);
                 poll_immediate_wake();

@@ -70,9 +70,9 @@ dpif_xdp_netdev_get_config(const struct netdev *netdev_,
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     *config = netdev->config;
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 }
 
 char *
@@ -81,9 +81,9 @@ dpif_xdp_netdev_get_obj(const struct netdev *netdev_)
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     char *obj;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     obj = nullable_xstrdup(netdev->obj);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     return obj;
 }
 
@@ -179,7 +179,7 @@ unknown_options(const struct smap *args)
 static bool
 use_config(struct netdev_xdp *netdev, const struct dpif_xdp_netdev_config *new,
            const char *obj)
-    OVS_REQUIRES(netdev->mutex)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     struct dpif_xdp_netdev_config *config = &netdev->config;
     bool changed = false;
@@ -213,7 +213,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     bool changed, refused;
     char *obj;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     config = netdev->config;
     read_mode(args, &config.mode, &errors);
     read_hook(args, &config.hook, &errors);
@@ -222,7 +222,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
     changed = use_config(netdev, &config, obj);
     refused = netdev_xdp_replace_text(&netdev->option_error,
                                       errors.length ? ds_cstr(&errors) : NULL);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 
     if (refused && errors.length) {
         VLOG_ERR("%s: %s", netdev_get_name(netdev_), ds_cstr(&errors));
@@ -242,7 +242,7 @@ netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     if (netdev->config.mode != OXDP_MODE_BEST_EFFORT) {
         smap_add(args, "xdp-mode", oxdp_mode_to_string(netdev->config.mode));
     }
@@ -255,6 +255,6 @@ netdev_xdp_get_config(const struct netdev *netdev_, struct smap *args)
     if (netdev->config.no_peer) {
         smap_add(args, "xdp-peer", "false");
     }
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     return 0;
 }

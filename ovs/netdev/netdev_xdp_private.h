@@ -7,6 +7,7 @@
 
 #include "netdev-linux-private.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 
 struct packets {
     uint64_t n_packets, n_bytes;
@@ -15,30 +16,43 @@ struct packets {
 struct netdev_xdp {
     struct netdev_linux up;
 
-    struct ovs_mutex mutex;             /* Guards what follows. */
-    struct dpif_xdp_netdev_config config;
-    char *obj;                          /* options:xdp-obj. */
-    char *mode_in_use;
-    char *hook_in_use;
-    char *obj_in_use;
-    char *error;                        /* Why the port does not work as asked. */
-    char *option_error;                 /* Values that are not allowed. */
-    char *warnings[DPIF_XDP_N_WARNINGS];
-    bool promiscuous;                   /* Made so by us. */
-    bool others;                        /* Users are warned of programs. */
-    bool polled;                        /* Counted in 'n_polled'. */
+    struct ovs_mutex mutex;             /* dpif_xdp_netdev_mutex. */
+    struct dpif_xdp_netdev_config config
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *obj                           /* options:xdp-obj. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *mode_in_use OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *hook_in_use OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *obj_in_use OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *error                         /* Why the port does not work as
+                                         * asked. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *option_error                  /* Values that are not allowed. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    char *warnings[DPIF_XDP_N_WARNINGS] OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    bool promiscuous                    /* Made so by us. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    bool others                         /* Users are warned of programs. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    bool polled                         /* Counted in 'n_polled'. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
     struct netdev_xdp_rxq *rxq;         /* Of the packet socket, if there is one:
                                          * its user's. */
 
     /* Received packets: those that the kernel counted, or, while there are
      * 'progs', their program; plus 'ahead'. */
-    const struct oxdp_progs *progs;
-    int ifindex;                        /* The last that was counted. */
-    struct packets ahead;              /* Modulo 2**64. */
-    int peer_ifindex, peer_nsid;        /* Of 'ifindex', as in struct
+    const struct oxdp_progs *progs OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    int ifindex                         /* The last that was counted. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    struct packets ahead                /* Modulo 2**64. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    int peer_ifindex                    /* Of 'ifindex', as in struct
                                          * oxdp_device. */
-    struct packets beside;             /* Sent by peer redirect, past 'ifindex', as
-                                         * last known. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    int peer_nsid OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    struct packets beside               /* Sent by peer redirect, past
+                                         * 'ifindex', as last known. */
+        OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
 };
 
 /* Open vSwitch's class with some members replaced (netdev_xdp.c).  The rest,
@@ -52,9 +66,25 @@ netdev_xdp_cast(const struct netdev *netdev)
     return CONTAINER_OF(netdev, struct netdev_xdp, up.up);
 }
 
-/* Counts 'netdev' among those whose link is polled, or not.  With its mutex, or
- * when nobody else has it. */
-void netdev_xdp_set_polled(struct netdev_xdp *netdev, bool polled);
+static inline void
+netdev_xdp_lock(const struct netdev_xdp *netdev)
+    OVS_ACQUIRES(dpif_xdp_netdev_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&netdev->mutex);
+}
+
+static inline void
+netdev_xdp_unlock(const struct netdev_xdp *netdev)
+    OVS_RELEASES(dpif_xdp_netdev_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&netdev->mutex);
+}
+
+/* Counts 'netdev' among those whose link is polled, or not. */
+void netdev_xdp_set_polled(struct netdev_xdp *netdev, bool polled)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex);
 
 /* Replaces '*text' by a copy of 'new', which may be NULL.  Returns whether that
  * is a change. */

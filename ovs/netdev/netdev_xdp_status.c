@@ -43,12 +43,12 @@ dpif_xdp_netdev_set_status(struct netdev *netdev_, const char *mode,
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     bool changed;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     changed = netdev_xdp_replace_text(&netdev->mode_in_use, mode);
     changed |= netdev_xdp_replace_text(&netdev->hook_in_use, hook);
     changed |= netdev_xdp_replace_text(&netdev->obj_in_use, obj);
     changed |= netdev_xdp_replace_text(&netdev->error, error);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 
     if (changed) {
         netdev_change_seq_changed(netdev_);
@@ -67,7 +67,7 @@ add_sentence(struct ds *ds, const char *text)
 
 static char *
 all_errors(const struct netdev_xdp *netdev)
-    OVS_REQUIRES(netdev->mutex)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     struct ds ds = DS_EMPTY_INITIALIZER;
 
@@ -89,9 +89,9 @@ dpif_xdp_netdev_get_error(const struct netdev *netdev_)
     } else if (dpif_xdp_netdev_is(netdev_)) {
         struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 
-        ovs_mutex_lock(&netdev->mutex);
+        netdev_xdp_lock(netdev);
         error = all_errors(netdev);
-        ovs_mutex_unlock(&netdev->mutex);
+        netdev_xdp_unlock(netdev);
     }
     return error;
 }
@@ -103,9 +103,9 @@ dpif_xdp_netdev_set_warning(struct netdev *netdev_,
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     bool changed;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     changed = netdev_xdp_replace_text(&netdev->warnings[warning], text);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
 
     if (changed) {
         if (text) {
@@ -118,7 +118,7 @@ dpif_xdp_netdev_set_warning(struct netdev *netdev_,
 /* Whether foreign programs see packets at tcx before ours. */
 static bool
 others_first(const struct netdev_xdp *netdev)
-    OVS_REQUIRES(netdev->mutex)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     return (netdev->progs
             && !nullable_string_is_equal(netdev->hook_in_use, "xdp")
@@ -132,9 +132,9 @@ dpif_xdp_netdev_follow_others(struct netdev *netdev_)
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
     bool changed;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     changed = netdev->others != others_first(netdev);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     if (changed) {
         netdev_change_seq_changed(netdev_);
     }
@@ -142,7 +142,7 @@ dpif_xdp_netdev_follow_others(struct netdev *netdev_)
 
 static void
 add_warnings(struct netdev_xdp *netdev, struct smap *status)
-    OVS_REQUIRES(netdev->mutex)
+    OVS_REQUIRES(dpif_xdp_netdev_mutex)
 {
     bool on_tcx = nullable_string_is_equal(netdev->hook_in_use, "tcx");
     struct ds ds = DS_EMPTY_INITIALIZER;
@@ -170,7 +170,7 @@ netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
     int error = netdev_linux_class.get_status(netdev_, status);
     char *errors;
 
-    ovs_mutex_lock(&netdev->mutex);
+    netdev_xdp_lock(netdev);
     if (netdev->mode_in_use) {
         smap_add(status, "xdp-mode", netdev->mode_in_use);
         smap_add(status, "xdp-hook", netdev->hook_in_use);
@@ -186,7 +186,7 @@ netdev_xdp_get_status(const struct netdev *netdev_, struct smap *status)
         smap_add_nocopy(status, xstrdup("xdp-error"), errors);
     }
     add_warnings(netdev, status);
-    ovs_mutex_unlock(&netdev->mutex);
+    netdev_xdp_unlock(netdev);
     return smap_is_empty(status) ? error : 0;
 }
 

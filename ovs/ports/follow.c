@@ -23,11 +23,14 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_follow);
 /* Whether all that 'port' has in the kernel still has its device. */
 static bool
 is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
 
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        if (port->rxqs[i].sock && !oxdp_sock_alive(port->rxqs[i].sock)) {
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        const struct dpif_xdp_rxq *rxq = dpif_xdp_port_rxq(port, i);
+
+        if (rxq->sock && !oxdp_sock_alive(rxq->sock)) {
             return false;
         }
     }

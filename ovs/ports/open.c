@@ -45,9 +45,9 @@ dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     int error = port->is_device ? open_device(dp, port) : open_netdev(dp, port);
 
     if (!error) {
-        ovs_rwlock_wrlock(&port->tx_rwlock);
+        dpif_xdp_tx_wrlock(port);
         port->open = true;
-        ovs_rwlock_unlock(&port->tx_rwlock);
+        dpif_xdp_tx_unlock(port);
     }
     return error;
 }
@@ -84,22 +84,23 @@ open_netdev(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     struct netdev *netdev = port->dev;
     size_t n = netdev_n_rxq(netdev);
-
+    struct dpif_xdp_rxq *rxqs = xcalloc(n, sizeof *rxqs);
+    size_t n_open = 0;
     char *text = NULL;
     int error = 0;
 
-    port->rxqs = xcalloc(n, sizeof *port->rxqs);
     for (size_t i = 0; i < n && !error; i++) {
-        struct dpif_xdp_rxq *rxq = &port->rxqs[i];
+        struct dpif_xdp_rxq *rxq = &rxqs[i];
 
         error = netdev_rxq_open(netdev, &rxq->rxq, i);
         if (!error) {
             rxq->port = port;
             rxq->fd = (is_netdev_linux_class(netdev_get_class(netdev))
                        ? netdev_rxq_linux_cast(rxq->rxq)->fd : -1);
-            port->n_rxqs++;
+            n_open++;
         }
     }
+    dpif_xdp_port_set_rxqs(port, rxqs, n_open);
     error = error ? error : dpif_xdp_threads_add_port(dp, port, &text);
     if (error) {
         VLOG_ERR("%s: cannot receive from the device: %s",
@@ -154,7 +155,6 @@ look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     port->redirects = false;
     port->prepared = false;
     port->native = false;
-    port->local_stack = false;
     look_at_changes(port);
     return 0;
 }
@@ -447,9 +447,9 @@ follow_everything(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     struct dpif_xdp_netdev_config config;
 
     dpif_xdp_netdev_get_config(port->dev, &config);
-    ovs_rwlock_wrlock(&port->tx_rwlock);
+    dpif_xdp_tx_wrlock(port);
     port->shaped = config.shaped;
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
     dpif_xdp_port_follow_limit(dp, port);
     dpif_xdp_port_follow_carrier(dp, port);
     if (dpif_xdp_upcalls_port(dp)) {
@@ -483,9 +483,13 @@ detach(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 void
 dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    ovs_rwlock_wrlock(&port->tx_rwlock);
+    struct dpif_xdp_rxq *rxqs;
+    size_t n_rxqs;
+
+    dpif_xdp_tx_wrlock(port);
     port->open = false;
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    port->packet_socket = false;
+    dpif_xdp_tx_unlock(port);
 
     if (port->is_device && dp->progs) {
         detach(dp, port);
@@ -495,14 +499,13 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     }
     dpif_xdp_sender_close(dp, port);
     dpif_xdp_threads_remove_port(port);
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        oxdp_sock_close_later(port->rxqs[i].sock);
-        netdev_rxq_close(port->rxqs[i].rxq);
+    n_rxqs = dpif_xdp_port_n_rxqs(port);
+    rxqs = dpif_xdp_port_set_rxqs(port, NULL, 0);
+    for (size_t i = 0; i < n_rxqs; i++) {
+        oxdp_sock_close_later(rxqs[i].sock);
+        netdev_rxq_close(rxqs[i].rxq);
     }
-    free(port->rxqs);
-    port->rxqs = NULL;
-    port->n_rxqs = 0;
-    port->packet_socket = false;
+    free(rxqs);
 
     oxdp_offloads_restore(port->offloads);
     port->offloads = NULL;

@@ -29,6 +29,7 @@ dpif_xdp_port_open_packet_socket(struct dpif_xdp_dp *dp,
     }
     rxq->port = port;
     rxq->fd = netdev_rxq_linux_cast(rxq->rxq)->fd;
+    rxq->local_stack = port->device.local_stack;
 
     /* With these offloads a copy would be CHECKSUM_PARTIAL, or have GSO. */
     oxdp_offloads_off(netdev_get_name(port->dev), &port->offloads);
@@ -44,14 +45,8 @@ dpif_xdp_port_open_packet_socket(struct dpif_xdp_dp *dp,
 struct dpif_xdp_rxq *
 dpif_xdp_port_park_packet_socket(struct dpif_xdp_port *port)
 {
-    struct dpif_xdp_rxq *rxqs = port->rxqs;
-
     dpif_xdp_threads_remove_port(port);
-    ovs_rwlock_wrlock(&port->tx_rwlock);
-    port->rxqs = NULL;
-    port->n_rxqs = 0;
-    ovs_rwlock_unlock(&port->tx_rwlock);
-    return rxqs;
+    return dpif_xdp_port_set_rxqs(port, NULL, 0);
 }
 
 int
@@ -61,12 +56,10 @@ dpif_xdp_port_resume_packet_socket(struct dpif_xdp_dp *dp,
 {
     int error;
 
-    ovs_rwlock_wrlock(&port->tx_rwlock);
-    port->rxqs = parked;
-    port->n_rxqs = 1;
-    port->local_stack = port->device.local_stack;
+    dpif_xdp_tx_wrlock(port);
     port->packet_socket = true;
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
+    dpif_xdp_port_set_rxqs(port, parked, 1);
     error = dpif_xdp_threads_add_port(dp, port, errorp);
     if (error) {
         dpif_xdp_port_park_packet_socket(port);
@@ -78,9 +71,9 @@ void
 dpif_xdp_port_close_packet_socket(struct dpif_xdp_port *port,
                                   struct dpif_xdp_rxq *parked)
 {
-    ovs_rwlock_wrlock(&port->tx_rwlock);
+    dpif_xdp_tx_wrlock(port);
     port->packet_socket = false;
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    dpif_xdp_tx_unlock(port);
     netdev_rxq_close(parked->rxq);
     free(parked);
 }

@@ -197,9 +197,11 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
 
     dpif_xdp_port_lock(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
-        for (size_t i = 0; i < port->n_rxqs; i++) {
-            if (port->rxqs[i].fd < 0) {
-                netdev_rxq_wait(port->rxqs[i].rxq);
+        for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+            const struct dpif_xdp_rxq *rxq = dpif_xdp_port_rxq(port, i);
+
+            if (rxq->fd < 0) {
+                netdev_rxq_wait(rxq->rxq);
             }
         }
         if (port->is_device

@@ -185,13 +185,13 @@ void dpif_xdp_port_close_packet_socket(struct dpif_xdp_port *,
                                        struct dpif_xdp_rxq *parked)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* sock.c: opens an AF_XDP socket in each of 'port->rxqs', which has room for
- * 'n_queues', and stores their descriptors.  Closes those of the first 'n'. */
+/* sock.c: opens the AF_XDP sockets of a port, each in one of the 'n_queues'
+ * 'rxqs', and stores their descriptors.  Closes those of the first 'n'. */
 int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
-                               enum oxdp_mode, uint32_t n_queues,
-                               int fds[], char **errorp)
+                               enum oxdp_mode, struct dpif_xdp_rxq *rxqs,
+                               uint32_t n_queues, int fds[], char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-void dpif_xdp_port_close_sockets(struct dpif_xdp_port *, uint32_t n);
+void dpif_xdp_port_close_sockets(struct dpif_xdp_rxq *rxqs, uint32_t n);
 
 /* target.c: lets XDP send to 'port' while its device has a carrier and takes
  * redirected frames, unless that would bypass its qdisc; does so for all ports,

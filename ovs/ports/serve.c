@@ -21,9 +21,10 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_serve);
 
 static bool
 is_served(const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     return (dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_NONE
-            || port->packet_socket);
+            || dpif_xdp_port_has_packet_socket(port));
 }
 
 bool
@@ -42,7 +43,8 @@ is_served_so(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
 
     return (hook == choice->hook
-            && (hook != DPIF_XDP_HOOK_NONE || port->packet_socket)
+            && (hook != DPIF_XDP_HOOK_NONE
+                || dpif_xdp_port_has_packet_socket(port))
             && (!dpif_xdp_hook_has_xdp(hook)
                 || (port->mode_asked == choice->mode
                     && (choice->bare || !dpif_xdp_port_is_bare(dp, port)))));
@@ -133,7 +135,7 @@ use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         *errorp = xstrdup(oxdp_progs_bare(dp->progs));
         return EOPNOTSUPP;
     }
-    if (port->packet_socket) {
+    if (dpif_xdp_port_has_packet_socket(port)) {
         parked = dpif_xdp_port_park_packet_socket(port);
         oxdp_offloads_restore(port->offloads);
         port->offloads = NULL;

@@ -70,10 +70,10 @@ follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     const char *name = netdev_get_name(port->dev);
     uint32_t port_no = odp_to_u32(port->port_no);
     bool up = netdev_get_carrier(port->dev);
-    bool wanted = (port->native && up && !port->shaped
+    bool wanted = (port->native && up && !dpif_xdp_port_is_shaped(port)
                    && can_be_target(dp, port)
                    && (!port->redirects || oxdp_redirect_works(name)));
-    bool absent = port->native && !up && !port->shaped;
+    bool absent = port->native && !up && !dpif_xdp_port_is_shaped(port);
     bool was_absent = oxdp_progs_is_absent(dp->progs, port_no);
     int error;
 
@@ -85,7 +85,7 @@ follow_carrier(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         return;
     }
     if (!wanted) {
-        if (port->redirects && up && !port->shaped) {
+        if (port->redirects && up && !dpif_xdp_port_is_shaped(port)) {
             VLOG_INFO("%s: the device does not take redirected frames any "
                       "more, the engine sends packets for this port", name);
         }

@@ -92,10 +92,14 @@ dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
 
 static void
 free_upcalls(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    dpif_xdp_port_close_sockets(port, UPCALL_QUEUES);
-    free(port->rxqs);
+    struct dpif_xdp_rxq *rxqs = dpif_xdp_port_set_rxqs(port, NULL, 0);
+
+    dpif_xdp_port_close_sockets(rxqs, UPCALL_QUEUES);
+    free(rxqs);
     netdev_close(port->dev);
+    ovs_rwlock_destroy(&port->tx_rwlock);
     free(port);
 }
 
@@ -103,6 +107,7 @@ static int
 make_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
+    struct dpif_xdp_rxq *rxqs;
     struct dpif_xdp_port *port;
     int fds[UPCALL_QUEUES];
     int error = -oxdp_tcx_open(dp->progs, dp->name, UPCALL_QUEUES, errorp);
@@ -113,18 +118,19 @@ make_upcalls(struct dpif_xdp_dp *dp, char **errorp)
 
     port = xzalloc(sizeof *port);
     port->port_no = ODPP_NONE;
-    port->rxqs = xcalloc(UPCALL_QUEUES, sizeof *port->rxqs);
+    ovs_rwlock_init(&port->tx_rwlock);
+    rxqs = xcalloc(UPCALL_QUEUES, sizeof *rxqs);
+    dpif_xdp_port_set_rxqs(port, rxqs, UPCALL_QUEUES);
     error = netdev_open(oxdp_tcx_upcall_device(dp->progs), "system",
                         &port->dev);
     error = error ? error : -oxdp_device_get(netdev_get_name(port->dev),
                                              &port->device);
     error = error ? error : dpif_xdp_port_open_sockets(
-        dp, port, OXDP_MODE_NATIVE, UPCALL_QUEUES, fds, errorp);
+        dp, port, OXDP_MODE_NATIVE, rxqs, UPCALL_QUEUES, fds, errorp);
     for (uint32_t q = 0; !error && q < UPCALL_QUEUES; q++) {
         error = -oxdp_tcx_set_upcall_socket(dp->progs, q, fds[q]);
     }
     if (!error) {
-        port->n_rxqs = UPCALL_QUEUES;
         error = dpif_xdp_threads_add_port(dp, port, errorp);
     }
     if (error) {

@@ -21,15 +21,16 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_xdp);
 
 #define DRAIN_MS 100
 
-/* Opens the sockets of 'port' and attaches the program, in one way. */
+/* Opens the sockets of 'port' in 'rxqs' and attaches the program, in one way. */
 static int
 try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-         enum oxdp_mode mode, uint32_t n_queues, char **errorp)
+         enum oxdp_mode mode, struct dpif_xdp_rxq *rxqs, uint32_t n_queues,
+         char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     bool has_tcx = dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
     int fds[DPIF_XDP_MAX_QUEUES];
-    int error = dpif_xdp_port_open_sockets(dp, port, mode, n_queues, fds,
+    int error = dpif_xdp_port_open_sockets(dp, port, mode, rxqs, n_queues, fds,
                                            errorp);
 
     if (error) {
@@ -46,7 +47,7 @@ try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                                   odp_to_u32(port->port_no), fds, n_queues,
                                   errorp));
     if (error) {
-        dpif_xdp_port_close_sockets(port, n_queues);
+        dpif_xdp_port_close_sockets(rxqs, n_queues);
     }
     return error;
 }
@@ -59,11 +60,10 @@ open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 {
     const char *name = netdev_get_name(port->dev);
     uint32_t n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
+    struct dpif_xdp_rxq *rxqs = xcalloc(n_queues, sizeof *rxqs);
     enum oxdp_mode mode, last;
     int error;
 
-    port->rxqs = xcalloc(n_queues, sizeof *port->rxqs);
-    port->local_stack = port->device.local_stack;
     mode = (wanted != OXDP_MODE_BEST_EFFORT ? wanted
             : port->device.zerocopy ? OXDP_MODE_NATIVE_ZEROCOPY
             : OXDP_MODE_NATIVE);
@@ -71,20 +71,20 @@ open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     for (; ; mode++) {
         free(*errorp);
         *errorp = NULL;
-        error = try_mode(dp, port, mode, n_queues, errorp);
+        error = try_mode(dp, port, mode, rxqs, n_queues, errorp);
         if ((error != EOPNOTSUPP && error != EINVAL) || mode == last) {
             break;
         }
     }
     if (error) {
-        free(port->rxqs);
-        port->rxqs = NULL;
+        free(rxqs);
         return error;
     }
 
-    ovs_rwlock_wrlock(&port->tx_rwlock);
-    port->n_rxqs = n_queues;
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    for (uint32_t q = 0; q < n_queues; q++) {
+        rxqs[q].local_stack = port->device.local_stack;
+    }
+    dpif_xdp_port_set_rxqs(port, rxqs, n_queues);
     port->native = mode != OXDP_MODE_GENERIC;
     port->mode = mode;
     port->mode_asked = wanted;
@@ -110,7 +110,6 @@ open_before_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (error) {
         oxdp_offloads_after_xdp(name, &port->offloads);
         oxdp_offloads_serve(name, &port->offloads);
-        port->local_stack = false;
         dpif_xdp_port_set_hook(dp, port, DPIF_XDP_HOOK_TCX);
     }
     return error;
@@ -119,11 +118,14 @@ open_before_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 /* Waits until engine threads have received what the sockets of 'port' have. */
 static void
 drain(const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     long long int end = time_msec() + DRAIN_MS;
 
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        struct pollfd pfd = { .fd = port->rxqs[i].fd, .events = POLLIN };
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        struct pollfd pfd = {
+            .fd = dpif_xdp_port_rxq(port, i)->fd, .events = POLLIN,
+        };
 
         while (poll(&pfd, 1, 0) > 0 && time_msec() < end) {
             xnanosleep(1000 * 1000);
@@ -135,15 +137,12 @@ static void
 close_sockets(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    struct dpif_xdp_rxq *rxqs = port->rxqs;
-    size_t n = port->n_rxqs;
+    size_t n = dpif_xdp_port_n_rxqs(port);
+    struct dpif_xdp_rxq *rxqs;
 
     drain(port);
     dpif_xdp_threads_remove_port(port);
-    ovs_rwlock_wrlock(&port->tx_rwlock);
-    port->rxqs = NULL;
-    port->n_rxqs = 0;
-    ovs_rwlock_unlock(&port->tx_rwlock);
+    rxqs = dpif_xdp_port_set_rxqs(port, NULL, 0);
     for (size_t i = 0; i < n; i++) {
         oxdp_sock_close_later(rxqs[i].sock);
     }
@@ -162,7 +161,6 @@ dpif_xdp_port_leave_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     close_sockets(port);
     port->native = true;
     port->prepared = true;              /* XDP has been sending to it. */
-    port->local_stack = false;
     dp->ports.n_xdp_ports--;
 }
 
@@ -174,7 +172,6 @@ take_back(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     oxdp_progs_detach(dp->progs, port->device.ifindex);
     close_sockets(port);
     port->native = false;
-    port->local_stack = false;
 }
 
 int

@@ -73,7 +73,8 @@ report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     dpif_xdp_report_text(report, "warning", smap_get(&status, "xdp-warning"));
     smap_destroy(&status);
 
-    dpif_xdp_report_bool(report, "open", port->open);
+    dpif_xdp_report_bool(report, "open",
+                         dpif_xdp_port_is_open(port));
     dpif_xdp_report_int(report, "ifindex", port->device.ifindex);
     dpif_xdp_report_bool(report, "redirect_target", port->redirects);
     dpif_xdp_report_text(report, "obj", port->obj);
@@ -100,7 +101,8 @@ report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (port->is_device) {
         report_device(dp, port, report);
     }
-    if (port->is_device && !port->n_rxqs && port->open) {
+    if (port->is_device && !dpif_xdp_port_n_rxqs(port)
+        && dpif_xdp_port_is_open(port)) {
         struct json *engine = dpif_xdp_report_object(report, "engine");
         uint64_t n_sent, n_dropped;
         bool has_sock = dpif_xdp_sender_get_stats(port, &n_sent, &n_dropped);
@@ -111,8 +113,8 @@ report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                              has_sock ? "AF_XDP" : "AF_PACKET");
     }
     queues = dpif_xdp_report_array(report, "queues");
-    for (size_t i = 0; i < port->n_rxqs; i++) {
-        report_rxq(&port->rxqs[i], i, queues);
+    for (size_t i = 0; i < dpif_xdp_port_n_rxqs(port); i++) {
+        report_rxq(dpif_xdp_port_rxq(port, i), i, queues);
     }
 }
 

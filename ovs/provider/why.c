@@ -68,7 +68,7 @@ report_port(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     if (!port->is_device) {
         dpif_xdp_report_text(report, "why", "it is no Linux device that "
                              "programs could serve: the engine does");
-    } else if (!port->open) {
+    } else if (!dpif_xdp_port_is_open(port)) {
         char *error = dpif_xdp_netdev_get_error(port->dev);
 
         dpif_xdp_report_text(report, "why",

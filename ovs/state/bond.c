@@ -28,6 +28,22 @@ struct bond {
     struct bond_stats *stats;
 };
 
+static void
+bonds_lock(struct dpif_xdp_bonds *bonds)
+    OVS_ACQUIRES(dpif_xdp_bonds_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&bonds->mutex);
+}
+
+static void
+bonds_unlock(struct dpif_xdp_bonds *bonds)
+    OVS_RELEASES(dpif_xdp_bonds_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&bonds->mutex);
+}
+
 static struct bond *
 find_bond(const struct dpif_xdp_bonds *bonds, uint32_t id)
 {
@@ -69,7 +85,7 @@ dpif_xdp_bond_add(struct dpif_xdp_bonds *bonds, uint32_t id,
 
     bond->id = id;
     memcpy(bond->ports, members, sizeof bond->ports);
-    ovs_mutex_lock(&bonds->mutex);
+    bonds_lock(bonds);
     old = find_bond(bonds, id);
     if (old) {
         bond->stats = old->stats;
@@ -79,7 +95,7 @@ dpif_xdp_bond_add(struct dpif_xdp_bonds *bonds, uint32_t id,
         bond->stats = xzalloc(sizeof *bond->stats);
         cmap_insert(&bonds->map, &bond->node, hash_int(id, 0));
     }
-    ovs_mutex_unlock(&bonds->mutex);
+    bonds_unlock(bonds);
     return 0;
 }
 
@@ -88,14 +104,14 @@ dpif_xdp_bond_del(struct dpif_xdp_bonds *bonds, uint32_t id)
 {
     struct bond *bond;
 
-    ovs_mutex_lock(&bonds->mutex);
+    bonds_lock(bonds);
     bond = find_bond(bonds, id);
     if (bond) {
         cmap_remove(&bonds->map, &bond->node, hash_int(id, 0));
         ovsrcu_postpone(free, bond->stats);
         ovsrcu_postpone(free, bond);
     }
-    ovs_mutex_unlock(&bonds->mutex);
+    bonds_unlock(bonds);
     return bond ? 0 : ENOENT;
 }
 

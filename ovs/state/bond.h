@@ -7,11 +7,12 @@
 #include "cmap.h"
 #include "openvswitch/types.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 
 struct json;
 
 struct dpif_xdp_bonds {
-    struct ovs_mutex mutex;             /* Held by writers. */
+    struct ovs_mutex mutex;             /* dpif_xdp_bonds_mutex: writers. */
     struct cmap map;                    /* Of struct bond, by id. */
 };
 

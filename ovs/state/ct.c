@@ -128,7 +128,7 @@ left(void *ct_, uint32_t index)
 /* Makes the tables.  'old_fd' (NULL: none): those of the previous instance. */
 static void
 make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
-    OVS_REQUIRES(ct->mutex)
+    OVS_REQUIRES(dpif_xdp_ct_mutex)
 {
     struct oxdp_ct_config config = {
         .n = ct->max,
@@ -174,13 +174,13 @@ dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
     struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
 
     if (OVS_UNLIKELY(!tables)) {
-        ovs_mutex_lock(&ct->mutex);
+        dpif_xdp_ct_lock(ct);
         tables = dpif_xdp_ct_tables(ct);
         if (!tables && !ct->failed) {
             make_tables(ct, NULL);
             tables = dpif_xdp_ct_tables(ct);
         }
-        ovs_mutex_unlock(&ct->mutex);
+        dpif_xdp_ct_unlock(ct);
     }
     return tables;
 }
@@ -197,14 +197,14 @@ dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
     struct oxdp_ct *tables;
     bool same;
 
-    ovs_mutex_lock(&ct->mutex);
+    dpif_xdp_ct_lock(ct);
     tables = dpif_xdp_ct_tables(ct);
     same = !tables || ct->max == max;
     if (!tables) {
         ct->max = max;
         ct->failed = false;
     }
-    ovs_mutex_unlock(&ct->mutex);
+    dpif_xdp_ct_unlock(ct);
     return same;
 }
 
@@ -215,13 +215,13 @@ dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
     uint32_t kept, lost;
     int error;
 
-    ovs_mutex_lock(&ct->mutex);
+    dpif_xdp_ct_lock(ct);
     ct->progs = progs;
     if (dpif_xdp_ct_tables(ct)) {
         if (oxdp_ct_fd(dpif_xdp_ct_tables(ct), OXDP_CT_head) >= 0) {
             oxdp_ct_pins_add(progs, dpif_xdp_ct_tables(ct));
         }
-        ovs_mutex_unlock(&ct->mutex);
+        dpif_xdp_ct_unlock(ct);
         return;
     }
     error = oxdp_ct_pins_open_old(progs, fd);
@@ -243,7 +243,7 @@ dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
         VLOG_INFO("%s: the connections of the previous instance are in tables "
                   "of another layout: tracking begins anew", ct->name);
     }
-    ovs_mutex_unlock(&ct->mutex);
+    dpif_xdp_ct_unlock(ct);
 }
 
 /* What left is free when no engine thread and no program can hold it. */

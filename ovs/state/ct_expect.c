@@ -45,7 +45,7 @@ dpif_xdp_ct_expect_destroy(struct dpif_xdp_ct *ct)
 
 static struct ct_expected *
 find(struct dpif_xdp_ct *ct, const struct dp_ct_tuple *t)
-    OVS_REQUIRES(ct->expect_mutex)
+    OVS_REQUIRES(dpif_xdp_expect_mutex)
 {
     struct ct_expected *e;
 
@@ -102,7 +102,7 @@ dpif_xdp_ct_expect(struct dpif_xdp_ct *ct, uint32_t parent, bool reply,
     e->mark = marks->mark;
     memcpy(e->label, marks->label, sizeof e->label);
 
-    ovs_mutex_lock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_lock(ct);
     if (!find(ct, &e->tuple)) {
         fits = oxdp_ct_expect(tables, e->tuple.zone, 1);
         if (fits) {
@@ -112,7 +112,7 @@ dpif_xdp_ct_expect(struct dpif_xdp_ct *ct, uint32_t parent, bool reply,
             e = NULL;
         }
     }
-    ovs_mutex_unlock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_unlock(ct);
     free(e);
     if (!fits) {
         VLOG_WARN_RL(&rl, "%s: zone %d expects too many connections: no data "
@@ -134,12 +134,12 @@ dpif_xdp_ct_is_expected(struct dpif_xdp_ct *ct, const struct dp_ct_tuple *tuple,
         return false;
     }
     t.l4[0] = 0;
-    ovs_mutex_lock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_lock(ct);
     e = find(ct, &t);
     if (e) {
         *found = *e;
     }
-    ovs_mutex_unlock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_unlock(ct);
     return e != NULL;
 }
 
@@ -152,7 +152,7 @@ dpif_xdp_ct_forget_expected(struct dpif_xdp_ct *ct, uint32_t index)
     struct dp_ct_tuple t;
 
     dp_ct_tuple_of(&ctx, index, 0, &t);
-    ovs_mutex_lock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_lock(ct);
     HINDEX_FOR_EACH_WITH_HASH_SAFE (e, parent_node, hash_tuple(&t),
                                     &ct->expected_by) {
         if (!memcmp(&e->parent, &t, sizeof t)) {
@@ -162,7 +162,7 @@ dpif_xdp_ct_forget_expected(struct dpif_xdp_ct *ct, uint32_t index)
             free(e);
         }
     }
-    ovs_mutex_unlock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_unlock(ct);
 }
 
 size_t
@@ -170,8 +170,8 @@ dpif_xdp_ct_n_expected(struct dpif_xdp_ct *ct)
 {
     size_t n;
 
-    ovs_mutex_lock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_lock(ct);
     n = hmap_count(&ct->expected);
-    ovs_mutex_unlock(&ct->expect_mutex);
+    dpif_xdp_ct_expected_unlock(ct);
     return n;
 }

@@ -87,7 +87,7 @@ dpif_xdp_ct_policy_index(struct dpif_xdp_ct *ct, uint32_t id)
 
 static void
 remove_policy(struct dpif_xdp_ct *ct, struct oxdp_ct *tables, struct policy *p)
-    OVS_REQUIRES(ct->policy_mutex)
+    OVS_REQUIRES(dpif_xdp_policy_mutex)
 {
     oxdp_ct_policy_put(tables, p->index);
     cmap_remove(&ct->policies, &p->node, hash_int(p->policy.id, 0));
@@ -122,13 +122,13 @@ dpif_xdp_ct_policy_set(struct dpif_xdp_ct *ct,
                          OXDP_CT_POLICIES - 1, policy->id);
         }
     }
-    ovs_mutex_lock(&ct->policy_mutex);
+    dpif_xdp_ct_policies_lock(ct);
     old = find(ct, policy->id);
     if (old) {
         remove_policy(ct, tables, old);
     }
     cmap_insert(&ct->policies, &p->node, hash_int(policy->id, 0));
-    ovs_mutex_unlock(&ct->policy_mutex);
+    dpif_xdp_ct_policies_unlock(ct);
     return 0;
 }
 
@@ -155,12 +155,12 @@ dpif_xdp_ct_policy_delete(struct dpif_xdp_ct *ct, uint32_t id)
 {
     struct policy *p;
 
-    ovs_mutex_lock(&ct->policy_mutex);
+    dpif_xdp_ct_policies_lock(ct);
     p = find(ct, id);
     if (p) {
         remove_policy(ct, dpif_xdp_ct_tables(ct), p);
     }
-    ovs_mutex_unlock(&ct->policy_mutex);
+    dpif_xdp_ct_policies_unlock(ct);
     if (!p) {
         VLOG_WARN_RL(&rl, "Failed to delete a non-existent timeout policy: "
                      "id=%"PRIu32, id);

@@ -10,6 +10,7 @@
 #include "openvswitch/hmap.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 #include "ovs/state/ct.h"
 #include "util.h"
 
@@ -25,10 +26,11 @@ struct dpif_xdp_ct {
     uint64_t first_ticks;
     long long int first_ms;
 
-    struct ovs_mutex mutex;             /* Of making tables. */
-    uint32_t max OVS_GUARDED;
-    struct oxdp_progs *progs OVS_GUARDED;
-    bool failed OVS_GUARDED;            /* There was no memory. */
+    struct ovs_mutex mutex;             /* dpif_xdp_ct_mutex: making tables. */
+    uint32_t max OVS_GUARDED_BY(dpif_xdp_ct_mutex);
+    struct oxdp_progs *progs OVS_GUARDED_BY(dpif_xdp_ct_mutex);
+    bool failed                         /* There was no memory. */
+        OVS_GUARDED_BY(dpif_xdp_ct_mutex);
     ATOMIC(struct oxdp_ct *) tables;    /* NULL: none.  Set once. */
 
     pthread_t sweeper;                  /* If there are tables. */
@@ -36,15 +38,66 @@ struct dpif_xdp_ct {
     struct seq *wanted;                 /* Changes when it is not to wait. */
 
     /* ct_policy.c */
-    struct ovs_mutex policy_mutex;
+    struct ovs_mutex policy_mutex;      /* dpif_xdp_policy_mutex: writers. */
     struct cmap policies;               /* By id. */
 
     /* ct_expect.c.  Taken last, also by what core/ct/ calls under its own
      * mutex: with this mutex nothing of core/ct/ is called that takes it. */
-    struct ovs_mutex expect_mutex;
-    struct hmap expected OVS_GUARDED;   /* By tuple. */
-    struct hindex expected_by OVS_GUARDED;      /* By the parent's tuple. */
+    struct ovs_mutex expect_mutex;      /* dpif_xdp_expect_mutex. */
+    struct hmap expected                /* By tuple. */
+        OVS_GUARDED_BY(dpif_xdp_expect_mutex);
+    struct hindex expected_by           /* By the parent's tuple. */
+        OVS_GUARDED_BY(dpif_xdp_expect_mutex);
 };
+
+/* Take and release its mutexes. */
+static inline void
+dpif_xdp_ct_lock(struct dpif_xdp_ct *ct)
+    OVS_ACQUIRES(dpif_xdp_ct_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&ct->mutex);
+}
+
+static inline void
+dpif_xdp_ct_unlock(struct dpif_xdp_ct *ct)
+    OVS_RELEASES(dpif_xdp_ct_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&ct->mutex);
+}
+
+static inline void
+dpif_xdp_ct_policies_lock(struct dpif_xdp_ct *ct)
+    OVS_ACQUIRES(dpif_xdp_policy_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&ct->policy_mutex);
+}
+
+static inline void
+dpif_xdp_ct_policies_unlock(struct dpif_xdp_ct *ct)
+    OVS_RELEASES(dpif_xdp_policy_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&ct->policy_mutex);
+}
+
+static inline void
+dpif_xdp_ct_expected_lock(struct dpif_xdp_ct *ct)
+    OVS_ACQUIRES(dpif_xdp_expect_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&ct->expect_mutex);
+}
+
+static inline void
+dpif_xdp_ct_expected_unlock(struct dpif_xdp_ct *ct)
+    OVS_RELEASES(dpif_xdp_expect_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&ct->expect_mutex);
+}
 
 /* As dpif_xdp_ct_tables(). */
 static inline struct oxdp_ct *

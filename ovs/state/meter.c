@@ -26,6 +26,22 @@ struct meter {
     struct dp_meter own;
 };
 
+static void
+meters_lock(struct dpif_xdp_meters *meters)
+    OVS_ACQUIRES(dpif_xdp_meters_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_lock(&meters->mutex);
+}
+
+static void
+meters_unlock(struct dpif_xdp_meters *meters)
+    OVS_RELEASES(dpif_xdp_meters_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    ovs_mutex_unlock(&meters->mutex);
+}
+
 static struct meter *
 find_meter(const struct dpif_xdp_meters *meters, uint32_t id)
 {
@@ -81,7 +97,7 @@ slot_of(const struct dpif_xdp_meters *meters, uint32_t id)
 static void
 give_slot(struct dpif_xdp_meters *meters, uint32_t id, uint32_t slot,
           uint32_t n)
-    OVS_REQUIRES(meters->mutex)
+    OVS_REQUIRES(dpif_xdp_meters_mutex)
 {
     uint32_t mine = slot_of(meters, id);
 
@@ -99,7 +115,7 @@ give_slot(struct dpif_xdp_meters *meters, uint32_t id, uint32_t slot,
 static bool
 find_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
           const struct dp_meter *config)
-    OVS_REQUIRES(meters->mutex)
+    OVS_REQUIRES(dpif_xdp_meters_mutex)
 {
     uint32_t slot = slot_of(meters, id);
 
@@ -117,7 +133,7 @@ find_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
 
 static void
 forget_left(struct dpif_xdp_meters *meters, uint32_t slot)
-    OVS_REQUIRES(meters->mutex)
+    OVS_REQUIRES(dpif_xdp_meters_mutex)
 {
     meters->n_left -= meters->left[slot];
     meters->left[slot] = false;
@@ -127,7 +143,7 @@ forget_left(struct dpif_xdp_meters *meters, uint32_t slot)
  * previous instance has, if there is one. */
 static void
 avoid_left(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n)
-    OVS_REQUIRES(meters->mutex)
+    OVS_REQUIRES(dpif_xdp_meters_mutex)
 {
     for (uint32_t i = 0; meters->left[slot_of(meters, id)] && i < n; i++) {
         uint32_t slot = slot_of(meters, i);
@@ -157,7 +173,7 @@ add_counts(struct dp_meter *meter, const struct dp_meter *since)
 static struct dp_meter *
 put_shared(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
            const struct meter *old, const struct dp_meter *config)
-    OVS_REQUIRES(meters->mutex)
+    OVS_REQUIRES(dpif_xdp_meters_mutex)
 {
     bool is_new = !old || old->state == &old->own;
     bool left = is_new && find_left(meters, id, n, config);
@@ -181,7 +197,7 @@ put_shared(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
 static void
 put_meter(struct dpif_xdp_meters *meters, uint32_t id,
           const struct dp_meter *config)
-    OVS_REQUIRES(meters->mutex)
+    OVS_REQUIRES(dpif_xdp_meters_mutex)
 {
     struct meter *old = find_meter(meters, id);
     struct meter *meter = xzalloc(sizeof *meter);
@@ -239,7 +255,7 @@ dpif_xdp_meters_share(struct dpif_xdp_meters *meters, struct dp_meter *shared,
 {
     struct meter *meter;
 
-    ovs_mutex_lock(&meters->mutex);
+    meters_lock(meters);
     meters->shared = shared;
     meters->slots = xcalloc(n, sizeof *meters->slots);
     meters->left = xcalloc(n, sizeof *meters->left);
@@ -256,7 +272,7 @@ dpif_xdp_meters_share(struct dpif_xdp_meters *meters, struct dp_meter *shared,
             put_meter(meters, meter->id, &config);
         }
     }
-    ovs_mutex_unlock(&meters->mutex);
+    meters_unlock(meters);
 }
 
 void
@@ -264,14 +280,14 @@ dpif_xdp_meters_taken_over(struct dpif_xdp_meters *meters)
 {
     uint32_t n;
 
-    ovs_mutex_lock(&meters->mutex);
+    meters_lock(meters);
     atomic_read_relaxed(&meters->n_shared, &n);
     for (uint32_t i = 0; meters->n_left && i < n; i++) {
         if (meters->left[i]) {
             meters->shared[i].active = 0;
         }
     }
-    ovs_mutex_unlock(&meters->mutex);
+    meters_unlock(meters);
 }
 
 bool
@@ -347,9 +363,9 @@ dpif_xdp_meter_set(struct dpif_xdp_meters *meters, ofproto_meter_id id,
     }
     meter.n_bands = config->n_bands;
 
-    ovs_mutex_lock(&meters->mutex);
+    meters_lock(meters);
     put_meter(meters, id.uint32, &meter);
-    ovs_mutex_unlock(&meters->mutex);
+    meters_unlock(meters);
     return 0;
 }
 
@@ -386,7 +402,7 @@ dpif_xdp_meter_del(struct dpif_xdp_meters *meters, ofproto_meter_id id,
 {
     int error;
 
-    ovs_mutex_lock(&meters->mutex);
+    meters_lock(meters);
     error = dpif_xdp_meter_get(meters, id, stats, n_bands);
     if (!error) {
         struct meter *meter = find_meter(meters, id.uint32);
@@ -397,7 +413,7 @@ dpif_xdp_meter_del(struct dpif_xdp_meters *meters, ofproto_meter_id id,
         cmap_remove(&meters->map, &meter->node, hash_int(id.uint32, 0));
         ovsrcu_postpone(free, meter);
     }
-    ovs_mutex_unlock(&meters->mutex);
+    meters_unlock(meters);
     return error;
 }
 

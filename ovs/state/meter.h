@@ -18,21 +18,22 @@
 #include "dpif-provider.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
+#include "ovs/base/locks.h"
 
 struct dp_meter;
 struct dp_packet_batch;
 
 struct dpif_xdp_meters {
-    struct ovs_mutex mutex;             /* Held by writers. */
+    struct ovs_mutex mutex;             /* dpif_xdp_meters_mutex: writers. */
     struct cmap map;                    /* Of struct meter, by id. */
     atomic_uint32_t n_shared;           /* Meters that programs can use. */
     atomic_uint32_t *slots;             /* By id, 'n_shared': its place. */
 
     /* The programs' table; its place i is still the meter of the previous
      * instance if left[i], 'n_left' of them. */
-    struct dp_meter *shared OVS_GUARDED;
-    bool *left OVS_GUARDED;
-    uint32_t n_left OVS_GUARDED;
+    struct dp_meter *shared OVS_GUARDED_BY(dpif_xdp_meters_mutex);
+    bool *left OVS_GUARDED_BY(dpif_xdp_meters_mutex);
+    uint32_t n_left OVS_GUARDED_BY(dpif_xdp_meters_mutex);
 };
 
 void dpif_xdp_meters_init(struct dpif_xdp_meters *);
