@@ -11,17 +11,20 @@
  *     veth        to make veth pairs, as a kernel without them does
  *     cap_bpf cap_perfmon cap_net_raw    what takes this capability.  That is the kernel's own refusal: threads lose the
  *                 capability, and CAP_SYS_ADMIN, which includes two of them, and get them back
+ *     busy        AF_XDP sockets, as while it still closes others on their queues; the first one makes $REFUSE.busy
  */
 #include <bpf/bpf.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/rtnetlink.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -178,4 +181,17 @@ ssize_t send(int fd, const void *data, size_t len, int flags)
         return -1;
     }
     return next(SYS_sendto, fd, data, len, flags, NULL, 0);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+    char path[PATH_MAX];
+
+    if (address->sa_family != AF_XDP || !refuses("busy")) {
+        return syscall(SYS_bind, fd, address, len);
+    }
+    snprintf(path, sizeof path, "%s.busy", getenv("REFUSE"));
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    errno = EBUSY;
+    return -1;
 }

@@ -10,7 +10,6 @@ import pytest
 
 import lab
 import switch as switches
-import test_tcx
 import wire
 
 RED, GREEN = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -27,7 +26,7 @@ def udp(port=2000, payload=b"traced packet", source=1000):
 def hooked(request, network):
     """Ports at one hook; only what a test sends is forwarded."""
     for device in "to-red", "to-green":
-        test_tcx.use(network, device, f"options:xdp-hook={request.param}")
+        network.switch.use_hook(device, f"options:xdp-hook={request.param}")
     network.hook = request.param
     network.switch.flows("br0", "in_port=to-red,udp,tp_dst=2000,actions=output:to-green",
                          "in_port=to-red,udp,tp_dst=2001,actions=drop", "priority=0,actions=drop")
@@ -153,7 +152,7 @@ def test_recirculation(network):
     """Each lookup of a packet that comes again is there."""
     switch = network.switch
     for device in "to-red", "to-green":
-        test_tcx.use(network, device, "options:xdp-hook=xdp")
+        network.switch.use_hook(device, "options:xdp-hook=xdp")
     switch.flows("br0", "table=0,in_port=to-red,mpls,actions=pop_mpls:0x0800,resubmit(,1)",
                  "table=1,ip,nw_ttl=64,actions=output:to-green", "priority=0,actions=drop")
     plain = bytes(udp())
@@ -311,7 +310,7 @@ def test_off_costs_nothing(network):
     """Without a trace no program has a part of it: after one the programs are what they were before."""
     switch = network.switch
     for device in "to-red", "to-green":
-        test_tcx.use(network, device, "options:xdp-hook=xdp")
+        network.switch.use_hook(device, "options:xdp-hook=xdp")
     switch.flows("br0", "in_port=to-red,udp,actions=output:to-green", "priority=0,actions=drop")
     settle(network, udp())
 
