@@ -96,3 +96,13 @@ def test_what_is_refused(path, data, said):
     ("core/x.c", b"/" * 140 + b"\n"), ("ovs/x.c", b"/" * 99 + b"\n"), ("NEWS", b"")])
 def test_what_passes(path, data):
     assert problems(path, data) == []
+
+
+@pytest.mark.parametrize("folder", ["tests/system", "tests/tools", "tests/bench"])
+def test_tests_do_not_import_tests(folder):
+    """What several of them need is in a module of its own: a change of a test then changes no other."""
+    found = [f"{path.relative_to(TOP)}:{number}: move what {name} has for others into a module that is no test"
+             for path in sorted((TOP / folder).glob("*.py"))
+             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+             for name in re.findall(r"^\s*(?:import|from) (test_\w+)", line)]
+    assert not found, "\n".join(found)

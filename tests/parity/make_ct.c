@@ -306,9 +306,9 @@ static void put_tcp(struct making *m, struct frame *f, struct talk *t, int e)
     }
     put_payload(m, f, len);
 
-    /* What the ends think of it. */
+    /* The state of the connection, as its ends see it. */
     if (chance(m, 16)) {
-        return;                 /* It is sent again. */
+        return;                 /* A retransmission. */
     }
     end->seq = seq + len + !!(flags & TCP_SYN) + !!(flags & TCP_FIN);
     end->sent = true;

@@ -13,10 +13,8 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 
 import lab
 

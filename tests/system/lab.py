@@ -19,8 +19,8 @@ CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_PDEATHSIG = 1
 
-# Seconds after which what has not happened will not happen.  Long, because machines may be slow and busy: on one with
-# 18 ready threads for 2 CPUs a daemon took 10 s to start.
+# The limit of every wait, in seconds.  It is long because machines may be slow and busy: on one with 18 runnable threads
+# for 2 CPUs a daemon took 10 s to start.
 PATIENCE = 60
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -120,7 +120,7 @@ class Process:
                 self._popen.wait(5)
             except subprocess.TimeoutExpired:
                 self._popen.kill()
-                self._popen.wait(120)   # The kernel closes what it had open: sockets by the thousand take a while.
+                self._popen.wait(120)   # The kernel closes its files: thousands of sockets take a while.
 
     def __enter__(self):
         return self
@@ -187,6 +187,25 @@ def add_addresses(namespace, device, *addresses):
 
 def mac_of(namespace, device="eth0"):
     return namespace.run("cat", f"/sys/class/net/{device}/address").strip()
+
+
+def kernel_counts(namespace, device, *names):
+    """Statistics of a device in the kernel, such as "rx_packets"."""
+    folder = f"/sys/class/net/{device}/statistics"
+    return tuple(int(number) for number in namespace.run("cat", *(f"{folder}/{name}" for name in names)).split())
+
+
+def cpu_seconds(pid):
+    """CPU time of all threads of a process, from the scheduler's nanoseconds."""
+    return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
+def memory_mib(pid):
+    """Memory of a process that is in RAM."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise Failed("no VmRSS")
 
 
 def _show_this_namespace():

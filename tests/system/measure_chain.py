@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 
+import foreign
 import lab
 import switch as switches
-import test_service_chain
 
 TRAFFIC = switches.BUILD / "bench/gen/bench-traffic"
 FUNCTIONS = (("block", ["eth0"]), ("route", ["eth0", "eth1"]), ("mark", ["eth0"]))
@@ -55,7 +55,7 @@ def measure(hook, count):
                 lab.make_veth(device, inside[name], inside=leg)
                 switch.add_port(device, interface=(f"options:xdp-hook={hook if name in FUNCTION_NAMES else 'xdp'}",))
         for name, legs in FUNCTIONS[:count]:
-            test_service_chain.start(stack, switch, inside[name], name, *legs)
+            foreign.start_function(stack, switch, inside[name], name, *legs)
             ports += [f"to-{name}", f"{'from' if len(legs) > 1 else 'to'}-{name}"]
         ports.append("to-green")
         switch.flows("br0", *(f"in_port={a},actions=output:{b}" for a, b in zip(ports[::2], ports[1::2])))

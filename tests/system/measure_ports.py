@@ -8,14 +8,12 @@ For each hook and count, in a network namespace of its own: that many veth pairs
 removed in one.  Printed are the seconds of both (until xdp/show has the last port, or none), the daemon's resident
 memory more than with an empty bridge, and its CPU time while nothing happens.
 """
-import pathlib
 import re
 import sys
 import time
 
 import lab
 import switch as switches
-import test_life
 
 FRAMES_OF_A_PORT, FRAMES = 32, 8192     # Ports at tcx need none of their own.
 PATIENCE = 600
@@ -43,10 +41,10 @@ def measure(count):
         switch.vsctl("set", "open", ".", f"other_config:xdp-umem-frames={frames}")
         switch.add_bridge("br0")
         shown = rf": p\d+ \(xdp\) xdp-mode=\S+ xdp-hook={switch.hook} "
-        base = test_life.memory_mib(switch.process.pid)
+        base = lab.memory_mib(switch.process.pid)
         add = timed(switch, (word for n in range(count) for word in ("--", "add-port", "br0", f"p{n}")),
                     lambda: len(re.findall(shown, switch.appctl("xdp/show"))) == count)
-        memory = test_life.memory_mib(switch.process.pid) - base
+        memory = lab.memory_mib(switch.process.pid) - base
         idle = idle_share(switch.process.pid)
         delete = timed(switch, (word for n in range(count) for word in ("--", "del-port", "br0", f"p{n}")),
                        lambda: not re.search(r": p\d+ ", switch.appctl("xdp/show")))
@@ -64,9 +62,9 @@ def idle_share(pid, seconds=5):
     """The smallest of three shares of a core: what else happens only adds to it."""
     shares = []
     for _ in range(3):
-        begin, used = time.monotonic(), test_life.cpu_seconds(pid)
+        begin, used = time.monotonic(), lab.cpu_seconds(pid)
         time.sleep(seconds)
-        shares.append((test_life.cpu_seconds(pid) - used) / (time.monotonic() - begin))
+        shares.append((lab.cpu_seconds(pid) - used) / (time.monotonic() - begin))
     return min(shares)
 
 

@@ -16,6 +16,9 @@ BUILD = pathlib.Path(os.environ.get("OXDP_BUILD", TOP / "build"))
 DAEMON = pathlib.Path(os.environ.get("OXDP_DAEMON", BUILD / "ovs-vswitchd-xdp"))
 DATAPATH = os.environ.get("OXDP_DATAPATH", "xdp")
 
+# How the error of a port ends that has XDP without flow tables.
+WITHOUT_FLOW_TABLES = "XDP in mode native without flow tables is used: AF_XDP takes every packet to the engine"
+
 # Lines of the log above this level are failures, except those that a test expects.
 PROBLEM = re.compile(r"\|(WARN|ERR|EMER)\||Sanitizer|runtime error:")
 HARMLESS = re.compile("|".join((
@@ -169,6 +172,41 @@ class Switch:
 
     def status(self, device):
         return self.get("interface", device, "status")
+
+    def used_instead(self, device, *interface):
+        """The error column after 'device' was added, which is served in another way than was asked for."""
+        self.vsctl("add-port", "br0", device, "--", "set", "interface", device, *interface)
+        error = lab.wait_until(lambda: self.error(device), "an error")
+        assert self.ofport(device) > 0 and self.status(device)["xdp-error"] == error
+        return error
+
+    def flow_counts(self, *words):
+        """(packets, bytes) of the datapath flows whose text has all 'words', and the flows."""
+        flows = [flow for flow in self.dump_flows("-m") if all(word in flow for word in words)]
+        counts = [re.search(r"packets:(\d+), bytes:(\d+)", flow) for flow in flows]
+        return sum(int(found[1]) for found in counts), sum(int(found[2]) for found in counts), flows
+
+    def use_hook(self, device, option):
+        """Sets an option of 'device', xdp-hook or one that leads to it, and waits until that hook is used."""
+        self.vsctl("set", "interface", device, option)
+        wanted = option.rpartition("=")[2]
+        lab.wait_until(lambda: self.status(device).get("xdp-hook") == wanted, f"{device} on {wanted}")
+        assert self.error(device) is None
+
+    def port_counts(self, port):
+        """(received packets, bytes, sent packets, bytes) as OpenFlow says."""
+        text = self.ofctl("dump-ports", "br0", port)
+        found = re.findall(r"[rt]x pkts=(\d+), bytes=(\d+)", text)
+        return tuple(int(number) for pair in found for number in pair)
+
+    def in_use(self, device):
+        status = self.status(device)
+        return status["xdp-hook"], status["xdp-mode"]
+
+    def stats(self, section):
+        """A section of "xdp/stats", a number for each name: "programs", "engine" or the name of a port."""
+        block = re.search(rf"^  (?:port \d+: )?{section}:?\n((?:    .*\n)+)", self.appctl("xdp/stats"), re.MULTILINE)[1]
+        return {name: int(number) for name, number in re.findall(r"^ +(.+): (\d+)$", block, re.MULTILINE)}
 
     def ofport(self, device):
         return self.get("interface", device, "ofport")

@@ -18,12 +18,6 @@ def numbers(text):
     return {name: int(number) for name, number in re.findall(r"^ +(.+): (\d+)$", text, re.MULTILINE)}
 
 
-def stats(switch, section):
-    """A section of "xdp/stats": "programs", "engine" or the name of a port."""
-    text = switch.appctl("xdp/stats")
-    return numbers(re.search(rf"^  (?:port \d+: )?{section}:?\n((?:    .*\n)+)", text, re.MULTILINE)[1])
-
-
 def hits(switch):
     return int(re.search(r"hit:(\d+)", switch.appctl("dpctl/show"))[1])
 
@@ -50,10 +44,10 @@ def test_stats(network):
     """One frame misses, the others run in XDP; the first of them walks the masks."""
     switch = network.switch
     switch.flows("br0", "in_port=to-red,udp,actions=output:to-green", "actions=drop")
-    before, all_before, hits_before = stats(switch, "to-red"), stats(switch, "programs"), hits(switch)
+    before, all_before, hits_before = switch.stats("to-red"), switch.stats("programs"), hits(switch)
     send(network, 1)
     send(network)
-    after, all_after = stats(switch, "to-red"), stats(switch, "programs")
+    after, all_after = switch.stats("to-red"), switch.stats("programs")
     grown = {name: after[name] - before[name] for name in after}
     assert grown["handed to the engine: no flow matches"] >= 1
     assert grown["forwarded by the program"] == COUNT
@@ -73,10 +67,10 @@ def test_stats_of_handing_over(network):
     switch = network.switch
     switch.flows("br0", "in_port=to-red,udp,actions=output:to-green,dec_ttl,output:to-blue", "actions=drop")
     send(network, 1)
-    before = stats(switch, "to-red")["handed to the engine: the flow's actions need it"]
+    before = switch.stats("to-red")["handed to the engine: the flow's actions need it"]
     send(network)
-    assert stats(switch, "to-red")["handed to the engine: the flow's actions need it"] - before == COUNT
-    assert stats(switch, "engine")["dropped: output to a port that does not exist"] == 0
+    assert switch.stats("to-red")["handed to the engine: the flow's actions need it"] - before == COUNT
+    assert switch.stats("engine")["dropped: output to a port that does not exist"] == 0
 
 
 def test_stats_survive_ports(network):

@@ -9,7 +9,6 @@ import pytest
 
 import lab
 import switch as switches
-import test_tcx
 import traffic
 import wire
 
@@ -24,7 +23,7 @@ def both(network):
     if switches.DATAPATH != "xdp":
         pytest.skip("only our datapath has hooks")
     for device in "to-red", "to-green", "to-blue":
-        test_tcx.use(network, device, BOTH)
+        network.switch.use_hook(device, BOTH)
     return network
 
 
@@ -68,7 +67,7 @@ def test_several_outputs_continue_at_tcx(both):
     with wire.Wire(both.red) as red, wire.Wire(both.green) as green, wire.Wire(both.blue) as blue:
         settle(both, one, {"red": red, "green": green})
         settle(both, two, {"red": red, "green": green, "blue": blue})
-        before = {key: test_tcx.flow_counts(both.switch, *key) for key in (("dp:xdp", "dst=2000"), ("dp:tcx", "dst=2001"))}
+        before = {key: both.switch.flow_counts(*key) for key in (("dp:xdp", "dst=2000"), ("dp:tcx", "dst=2001"))}
         assert all(counts[2] for counts in before.values())
         engine = engine_queues(both.switch)
         for _ in range(10):
@@ -81,7 +80,7 @@ def test_several_outputs_continue_at_tcx(both):
             assert not end.receive(lambda frame: b"one" in frame or b"two" in frame, limit=0.01)
         assert engine_queues(both.switch) < engine + 10     # Containers say things of their own, too.
         for key, counts in before.items():
-            after = test_tcx.flow_counts(both.switch, *key)
+            after = both.switch.flow_counts(*key)
             assert (after[0] - counts[0], after[1] - counts[1]) == (10, 10 * len(one))
 
 
@@ -137,7 +136,7 @@ def test_target_that_takes_no_redirects(both):
         """A frame may be lost in the milliseconds until the switch hears of the change (docs/reference/behaviour.md)."""
         red.send(frame)
         arrived = green.receive(lambda seen: b"anyway" in seen, limit=2)
-        return arrived and test_tcx.flow_counts(both.switch, f"dp:{hook}", "udp")[2]
+        return arrived and both.switch.flow_counts(f"dp:{hook}", "udp")[2]
     with wire.Wire(both.red) as red, wire.Wire(both.green) as green:
         for state, hook in (("on", "xdp"), ("off", "tcx"), ("on", "xdp")):
             both.green.run("ethtool", "-K", "eth0", "gro", state)
@@ -187,4 +186,4 @@ def test_known_flows_outlive_the_daemon(both):
         lab.wait_until(lambda: (switch.status("to-red") or {}).get("xdp-hook") == "both", "both hooks again")
         quiet(both, COPY_THEN_EDIT)
         settle(both, frame, ends)
-        assert test_tcx.flow_counts(switch, "dp:tcx", "udp")[2]
+        assert switch.flow_counts("dp:tcx", "udp")[2]

@@ -102,7 +102,7 @@ def test_order_in_mixed_bursts(world):
 
 def test_no_port_stays_deaf(world):
     """Devices that do not send hold every buffer, so that the port from which the frames came has none to receive
-    into.  When they send again, it must hear again, although nothing else happens."""
+    into.  When they send again, that port must receive again, although nothing else happens."""
     stuck = pathlib.Path("/run/stuck")
     preload = {"LD_PRELOAD": str(switches.BUILD / "tests/system/stuck.so"), "STUCK": str(stuck)}
     with engine(256, preload) as switch:

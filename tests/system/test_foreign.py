@@ -4,24 +4,17 @@ refused with a sentence that says why; they are never replaced, and stay when th
 
     red eth0 ===== to-red [ foreign ][ the switch ]
 """
-import ctypes
 import os
 import re
-import struct
 
 import pytest
 
+import foreign
 import lab
 import switch as switches
-import test_refusals
 import traffic
 import xdp
 
-BPF_PROG_LOAD, BPF_LINK_CREATE, BPF_OBJ_PIN = 5, 28, 6
-TYPES = {"tc": 3, "xdp": 6}
-TCX_INGRESS, TCX_EGRESS = 46, 47
-TCX_NEXT, TCX_PASS, TCX_DROP = -1, 0, 2
-XDP_PASS = 2
 OUR_PRIORITY, OUR_HANDLE = 0xc0de, 1
 HOOKS = ("tcx", "xdp", "both")
 
@@ -30,58 +23,6 @@ HOOKS = ("tcx", "xdp", "both")
 def _only_xdp():
     if switches.DATAPATH != "xdp":
         pytest.skip("only our datapath has hooks")
-
-
-def load(kind, code):
-    """The descriptor of a foreign program."""
-    instructions, licence = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"GPL")
-    return xdp.bpf(BPF_PROG_LOAD, struct.pack("=IIQQ", TYPES[kind], len(code) // 8, ctypes.addressof(instructions),
-                                              ctypes.addressof(licence)))
-
-
-def program(kind, verdict):
-    """One that is "return verdict"."""
-    return load(kind, struct.pack("<BBhi", 0xb7, 0, 0, verdict) + struct.pack("<BBhi", 0x95, 0, 0, 0))
-
-
-def pinned(kind, verdict, name):
-    return pin(program(kind, verdict), name)
-
-
-def pin(descriptor, name):
-    """The path of a program that is held by that alone now."""
-    path = f"/sys/fs/bpf/{name}"
-    buffer = ctypes.create_string_buffer(os.fsencode(path))
-    xdp.bpf(BPF_OBJ_PIN, struct.pack("=QI", ctypes.addressof(buffer), descriptor))
-    os.close(descriptor)
-    return path
-
-
-class Link:
-    """A foreign program at tcx of a device, as long as this is open."""
-
-    def __init__(self, device, verdict, where=TCX_INGRESS):
-        loaded = program("tc", verdict)
-        try:
-            self._link = xdp.bpf(BPF_LINK_CREATE, struct.pack("=IIII", loaded, index_of(device), where, 0))
-        except lab.Failed as failed:
-            pytest.skip(f"no tcx in this kernel: {failed}")
-        finally:
-            os.close(loaded)
-
-    def close(self):
-        os.close(self._link)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-
-def index_of(device):
-    with open(f"/sys/class/net/{device}/ifindex", encoding="ascii") as file:
-        return int(file.read())
 
 
 def add(network, hook, device="to-extra", number=9):
@@ -105,7 +46,7 @@ def filters(device, where):
 
 def put_filters(device, kernel_has_tcx):
     """What a user may have: also with the number that ours has where there is no tcx."""
-    path = pinned("tc", TCX_NEXT, f"filter-{device}")
+    path = foreign.pinned("tc", foreign.TCX_NEXT, f"filter-{device}")
     lab.run("tc", "qdisc", "add", "dev", device, "clsact", check=False)     # Ours may be there, without tcx.
     for where in "ingress", "egress":
         lab.run("tc", "filter", "add", "dev", device, where, "pref", 10, "protocol", "all", "handle", 7,
@@ -114,17 +55,6 @@ def put_filters(device, kernel_has_tcx):
         lab.run("tc", "filter", "add", "dev", device, "ingress", "pref", OUR_PRIORITY, "protocol", "all", "handle",
                 OUR_HANDLE, "bpf", "da", "object-pinned", path)
     os.unlink(path)
-
-
-def has_tcx():
-    try:
-        loaded = program("tc", TCX_NEXT)
-        os.close(xdp.bpf(BPF_LINK_CREATE, struct.pack("=IIII", loaded, index_of("lo"), TCX_INGRESS, 0)))
-        return True
-    except lab.Failed:
-        return False
-    finally:
-        os.close(loaded)
 
 
 def warnings(network):
@@ -146,7 +76,7 @@ def others(text):
 @pytest.mark.parametrize("when", ("before", "later"))
 @pytest.mark.parametrize("hook", HOOKS)
 def test_filters_of_tc_stay(network, extra, hook, when):
-    tcx = has_tcx()
+    tcx = foreign.has_tcx()
     if when == "later":
         add(network, hook)
     put_filters("to-extra", tcx)
@@ -166,7 +96,7 @@ def test_filters_of_tc_stay(network, extra, hook, when):
 @pytest.mark.parametrize("hook", HOOKS)
 def test_filter_behind_the_switch(network, extra, hook):
     """It sees nothing any more, and the log says so: once, whatever else changes on the port, until it is added anew."""
-    path = pinned("tc", TCX_DROP, "wall")
+    path = foreign.pinned("tc", foreign.TCX_DROP, "wall")
     lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact")
     lab.run("tc", "filter", "add", "dev", "to-extra", "ingress", "pref", OUR_PRIORITY + 1, "protocol", "ip",
             "bpf", "da", "object-pinned", path)
@@ -188,15 +118,15 @@ def test_filter_behind_the_switch(network, extra, hook):
 
 def test_filter_with_our_number(network, extra):
     """Without tcx XDP serves the port; with it, both have their places."""
-    path = pinned("tc", TCX_NEXT, "same-number")
+    path = foreign.pinned("tc", foreign.TCX_NEXT, "same-number")
     lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact")
     lab.run("tc", "filter", "add", "dev", "to-extra", "ingress", "pref", OUR_PRIORITY, "protocol", "all", "handle",
             OUR_HANDLE, "bpf", "da", "object-pinned", path)
     before = filters("to-extra", "ingress")
-    if has_tcx():
+    if foreign.has_tcx():
         add(network, "tcx")
     else:
-        error = test_refusals.used_instead(network.switch, "to-extra", "options:xdp-hook=tcx")
+        error = network.switch.used_instead("to-extra", "options:xdp-hook=tcx")
         assert f"to-extra has a foreign tc filter at ingress with priority {OUR_PRIORITY}" in error
     assert filters("to-extra", "ingress") == before
     network.switch.vsctl("del-port", "to-extra")
@@ -209,7 +139,7 @@ def test_filter_at_egress_sees_what_the_switch_sends(network, extra):
     """A user's firewall in front of a container goes on."""
     add(network, "tcx")
     lab.run("tc", "qdisc", "add", "dev", "to-extra", "clsact", check=False)      # It may be there already.
-    path = pinned("tc", TCX_DROP, "wall")
+    path = foreign.pinned("tc", foreign.TCX_DROP, "wall")
     lab.run("tc", "filter", "add", "dev", "to-extra", "egress", "bpf", "da", "object-pinned", path)
     with traffic.Stream(network.red, extra, "10.0.0.9") as stream:
         stream.silent()
@@ -220,14 +150,14 @@ def test_filter_at_egress_sees_what_the_switch_sends(network, extra):
 @pytest.mark.parametrize("hook", ("tcx", "both"))
 def test_link_before_ours(network, extra, hook):
     """It sees packets first and decides; 'status' says that it is there."""
-    with Link("to-extra", TCX_NEXT):
+    with foreign.Link("to-extra", foreign.TCX_NEXT):
         add(network, hook)
         assert xdp.at_tcx("to-extra") == [None, "oxdp_tcx"]
         lab.wait_until(lambda: "foreign programs" in network.switch.status("to-extra").get("xdp-warning", ""),
                        "a warning")
         network.switch.vsctl("del-port", "to-extra")
         assert xdp.at_tcx("to-extra") == [None]
-    with Link("to-extra", TCX_DROP):
+    with foreign.Link("to-extra", foreign.TCX_DROP):
         network.switch.add_port("to-extra", interface=(f"options:xdp-hook={hook}",))
         if hook == "tcx":
             assert not traffic.ping(extra, "10.0.0.1", count=1, limit=1)
@@ -239,7 +169,7 @@ def test_link_before_ours(network, extra, hook):
 def test_link_behind_ours(network, extra, hook):
     """What the switch takes, it does not see."""
     add(network, hook)
-    with Link("to-extra", TCX_DROP):
+    with foreign.Link("to-extra", foreign.TCX_DROP):
         assert xdp.at_tcx("to-extra") == ["oxdp_tcx", None]
         traffic.wait_for_ping(extra, "10.0.0.1")
         lab.run("ip", "link", "set", "to-extra", "mtu", 1400)
@@ -252,7 +182,7 @@ def test_link_behind_ours(network, extra, hook):
 def test_link_at_egress(network, extra):
     add(network, "tcx")
     with traffic.Stream(network.red, extra, "10.0.0.9") as stream:
-        with Link("to-extra", TCX_DROP, TCX_EGRESS):
+        with foreign.Link("to-extra", foreign.TCX_DROP, foreign.TCX_EGRESS):
             stream.silent()
         stream.flowing()
 
@@ -260,14 +190,14 @@ def test_link_at_egress(network, extra):
 @pytest.mark.parametrize("hook", HOOKS)
 def test_xdp_program_before(network, extra, hook):
     """tcx works behind it, also if XDP was asked for, which needs its place."""
-    lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "pinned", pinned("xdp", XDP_PASS, "theirs"))
+    lab.run("ip", "link", "set", "dev", "to-extra", "xdp", "pinned", foreign.pinned("xdp", foreign.XDP_PASS, "theirs"))
     theirs = xdp.attached("to-extra")
     if hook == "tcx":
         add(network, hook)
         traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
     else:
-        error = test_refusals.used_instead(network.switch, "to-extra", f"options:xdp-hook={hook}")
-        assert "to-extra is in use by XDP program" in error and error.endswith("; tcx is used")
+        error = network.switch.used_instead("to-extra", f"options:xdp-hook={hook}")
+        assert "to-extra is in use by XDP foreign.program" in error and error.endswith("; tcx is used")
         traffic.wait_for_ping(extra, "10.0.0.1")
     assert xdp.attached("to-extra") == theirs
     network.switch.vsctl("del-port", "to-extra")
@@ -279,7 +209,7 @@ def test_xdp_program_later(network, extra, hook):
     """Where ours is, the kernel refuses theirs."""
     add(network, hook)
     ours = xdp.attached("to-extra")
-    path = pinned("xdp", XDP_PASS, "theirs")
+    path = foreign.pinned("xdp", foreign.XDP_PASS, "theirs")
     said = lab.run("ip", "-force", "link", "set", "dev", "to-extra", "xdp", "pinned", path, check=False)
     if hook == "tcx":
         theirs = xdp.attached("to-extra")
@@ -295,7 +225,7 @@ def test_xdp_program_later(network, extra, hook):
 @pytest.mark.parametrize("hook", HOOKS)
 def test_programs_in_the_container(network, extra, hook):
     """On its end of the wire all is the container's: the switch changes nothing there, but offloads."""
-    path = pinned("tc", TCX_NEXT, "inside")
+    path = foreign.pinned("tc", foreign.TCX_NEXT, "inside")
     extra.run("tc", "qdisc", "add", "dev", "eth0", "clsact")
     for side in "ingress", "egress":
         # ip netns exec has a bpffs of its own.
@@ -303,7 +233,7 @@ def test_programs_in_the_container(network, extra, hook):
             lab.run("tc", "filter", "add", "dev", "eth0", side, "pref", OUR_PRIORITY, "protocol", "all", "handle",
                     OUR_HANDLE, "bpf", "da", "object-pinned", path)
     with extra.entered():
-        lab.run("ip", "link", "set", "dev", "eth0", "xdp", "pinned", pinned("xdp", XDP_PASS, "theirs"))
+        lab.run("ip", "link", "set", "dev", "eth0", "xdp", "pinned", foreign.pinned("xdp", foreign.XDP_PASS, "theirs"))
 
     def state():
         with extra.entered():

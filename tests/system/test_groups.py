@@ -7,7 +7,6 @@ import pytest
 
 import lab
 import switch as switches
-import test_appctl
 import wire
 
 HOOK = "xdp"
@@ -51,15 +50,11 @@ def settle(switch, red, others, *words):
 
 
 def forwarded(switch):
-    return test_appctl.stats(switch, "to-red")["forwarded by the program"]
+    return switch.stats("to-red")["forwarded by the program"]
 
 
 def groups_used(switch):
     return int(re.search(r"(\d+) of \d+ groups", switch.appctl("xdp/show"))[1])
-
-
-def kernel_counts(namespace, *names):
-    return tuple(int(namespace.run("cat", f"/sys/class/net/eth0/statistics/{name}")) for name in names)
 
 
 def sent_to(switch, port):
@@ -90,7 +85,7 @@ def test_flood_of_a_learning_switch(network):
     assert tiers(switch, f"dst={UNKNOWN}") == {"xdp"} and forwarded(switch) - before >= count
     for name in names:
         lab.wait_until(lambda name=name: sent_to(switch, f"to-{name}")
-                       == kernel_counts(namespaces[name], "rx_packets", "rx_bytes"), f"the counters of {name}")
+                       == lab.kernel_counts(namespaces[name], "eth0", "rx_packets", "rx_bytes"), f"the counters of {name}")
 
 
 def test_statistics(network):
@@ -110,7 +105,7 @@ def test_statistics(network):
         switch.appctl("revalidator/wait")
         before, flow_before = rule_count(switch), flow_count(switch)
         namespaces = {"green": network.green, "blue": network.blue}
-        kernel_before = {name: kernel_counts(namespaces[name], "rx_packets", "rx_bytes") for name in namespaces}
+        kernel_before = {name: lab.kernel_counts(namespaces[name], "eth0", "rx_packets", "rx_bytes") for name in namespaces}
         for _ in range(count // 50):
             red.send(*[numbered(1)] * 50)
             for end in ends:
@@ -120,8 +115,8 @@ def test_statistics(network):
         lab.wait_until(lambda: rule_count(switch) - before == count, "the rule's counter")
         for name, namespace in namespaces.items():      # The devices say something of their own, too.
             lab.wait_until(lambda name=name, namespace=namespace: sent_to(switch, f"to-{name}")
-                           == kernel_counts(namespace, "rx_packets", "rx_bytes"), f"the counters of {name}")
-            assert kernel_counts(namespace, "rx_packets")[0] - kernel_before[name][0] >= count
+                           == lab.kernel_counts(namespace, "eth0", "rx_packets", "rx_bytes"), f"the counters of {name}")
+            assert lab.kernel_counts(namespace, "eth0", "rx_packets")[0] - kernel_before[name][0] >= count
 
 
 def rule_count(switch):

@@ -179,7 +179,7 @@ def segments_lost(network, name):
 
 
 def test_hook_follows_what_the_guest_sends(network):
-    """A guest that takes no offloads sends packets with them: nothing shows that before."""
+    """A guest whose device shows no offloads sends packets with GSO: only these packets reveal it."""
     exchange(network, "sender", "red")
     assert network.hook("sender") == "tcx"
     assert segments_lost(network, "sender")
@@ -187,7 +187,7 @@ def test_hook_follows_what_the_guest_sends(network):
 
 @pytest.mark.parametrize("hook", ("xdp", "both"))
 def test_hook_that_costs_offloads(network, hook):
-    """What a user forces is done, and what it costs is said."""
+    """A hook that the user sets is used; status:xdp-warning says what it costs."""
     switch, tap = network.switch, network.cards["vmxnet3"].tap
     before = segments_lost(network, "vmxnet3")
     network.vanished()

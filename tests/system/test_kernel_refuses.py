@@ -7,10 +7,10 @@ import pytest
 
 import lab
 import switch as switches
-import test_privileges
 import traffic
 
 REFUSE = pathlib.Path("/run/refuse")
+ADDRESSES = {"red": "10.0.0.1", "green": "10.0.0.2"}
 MODE = {"tcx": "none", "xdp": "native", "none": "none"}
 
 
@@ -37,7 +37,7 @@ def refuse(what):
 
 def plug(switch, hook):
     containers = []
-    for name, address in test_privileges.ADDRESSES.items():
+    for name, address in ADDRESSES.items():
         container = switch.world.enter_context(lab.Namespace(name))
         lab.make_veth(f"to-{name}", container)
         lab.add_addresses(container, "eth0", f"{address}/24")
@@ -48,7 +48,7 @@ def plug(switch, hook):
 
 def until_used(switch, hook):
     for device in "to-red", "to-green":
-        lab.wait_until(lambda device=device: test_privileges.in_use(switch, device) == (hook, MODE[hook]), f"{device}: {hook}")
+        lab.wait_until(lambda device=device: switch.in_use(device) == (hook, MODE[hook]), f"{device}: {hook}")
 
 
 def check_return(switch, red, green, hook):
@@ -74,7 +74,7 @@ def test_large_programs(switch, hook):
     red, green = plug(switch, hook)
     until_used(switch, "xdp")
     for device in "to-red", "to-green":
-        assert switch.error(device).endswith(test_privileges.BARE)
+        assert switch.error(device).endswith(switches.WITHOUT_FLOW_TABLES)
         assert "Argument list too long" in switch.error(device)
         assert switch.status(device)["xdp-error"] == switch.error(device)
     traffic.wait_for_ping(red, "10.0.0.2")

@@ -21,18 +21,6 @@ def only_xdp():
         pytest.skip("about XDP, which the datapath under test does not use")
 
 
-def cpu_seconds(pid):
-    """CPU time of all threads of a process, from the scheduler's nanoseconds."""
-    return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
-
-
-def memory_mib(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise lab.Failed("no VmRSS")
-
-
 def gone(objects):
     return not [item for item in objects if xdp.exists(*item)]
 
@@ -149,9 +137,9 @@ def test_frames_do_not_leak(network, only_xdp):
 def test_idle_costs_nothing(world, host):
     """32 ports, no traffic: less than 1 % of a core."""
     def quiet(seconds=1.0):
-        begin, used = time.monotonic(), cpu_seconds(os.getpid())
+        begin, used = time.monotonic(), lab.cpu_seconds(os.getpid())
         time.sleep(seconds)
-        return time.monotonic() - begin < 1.5 * seconds and cpu_seconds(os.getpid()) - used < 0.2 * seconds
+        return time.monotonic() - begin < 1.5 * seconds and lab.cpu_seconds(os.getpid()) - used < 0.2 * seconds
     with switches.Switch() as switch:
         switch.add_bridge("br0")
         for number in range(32):
@@ -163,9 +151,9 @@ def test_idle_costs_nothing(world, host):
         for _ in range(4):
             if not quiet():
                 continue
-            begin, used = time.monotonic(), cpu_seconds(switch.process.pid)
+            begin, used = time.monotonic(), lab.cpu_seconds(switch.process.pid)
             time.sleep(3)
-            best = min(best, (cpu_seconds(switch.process.pid) - used) / (time.monotonic() - begin))
+            best = min(best, (lab.cpu_seconds(switch.process.pid) - used) / (time.monotonic() - begin))
             if best < 0.01:
                 break
         assert best < 0.01, f"{best:.1%} of a core"
@@ -177,7 +165,7 @@ def test_many_ports(world, host, count):
     with switches.Switch() as switch:
         switch.expected += ["blocked .* waiting for"]
         switch.add_bridge("br0")
-        base = memory_mib(switch.process.pid)
+        base = lab.memory_mib(switch.process.pid)
         red, green = (world.enter_context(lab.Namespace(name)) for name in ("red", "green"))
         batch = "".join(f"link add p{n} type veth peer name q{n}\nlink set p{n} up\nlink set q{n} up\n"
                         for n in range(count))
@@ -190,7 +178,7 @@ def test_many_ports(world, host, count):
         switch.vsctl("--timeout=120", *(word for n in range(count) for word in ("--", "add-port", "br0", f"p{n}")),
                      limit=130)
         seconds = time.monotonic() - begin
-        memory = memory_mib(switch.process.pid) - base
+        memory = lab.memory_mib(switch.process.pid) - base
         print(f"{count} ports: {seconds:.1f} s, {memory:.0f} MiB")
         traffic.wait_for_ping(red, f"10.0.0.{(count - 1) % 250 + 1}")
         assert seconds < 0.25 * count and memory < 1.5 * count + 100

@@ -17,7 +17,7 @@ from scapy.all import Dot1Q, Ether, IP, IPv6, TCP, UDP, VXLAN
 import lab
 import offload
 import packet_table
-import test_packet_table as packets
+import tiers
 
 GSO_SIZE = 1400
 BIG = bytes(i * 7 & 0xff for i in range(3 * GSO_SIZE - 101))
@@ -131,9 +131,9 @@ def test_packets_of_sockets(world, switch, tier, kinds):
     switch.vsctl("set", "open", ".", "other_config:xdp-hook=tcx", f"other_config:xdp-offload={str(tier != 'engine').lower()}")
     ends = lay_wires(world, switch, tier)
     switch.appctl("revalidator/pause")      # They would delete flows that no rule asks for.
-    numbers = {name: switch.dp_port(f"to-{name}") for name in packets.PORTS}
+    numbers = {name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}
     macs = {row.name: f"02:00:00:00:77:{number:02x}" for number, row in enumerate(rows)}
-    packets.install(switch, [flow for row in rows for flow in packets.flows(row, numbers, macs[row.name])])
+    tiers.install(switch, [flow for row in rows for flow in tiers.flows(row, numbers, macs[row.name])])
     wrong = []
     for row in rows:
         if len(wrong) > 3:
@@ -163,11 +163,11 @@ def test_checksums_that_operations_must_leave_alone(world, switch):
     switch.vsctl("set", "open", ".", "other_config:xdp-hook=tcx")
     ends = lay_wires(world, switch, "whole")
     switch.appctl("revalidator/pause")
-    numbers = {name: switch.dp_port(f"to-{name}") for name in packets.PORTS}
+    numbers = {name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}
     wrong = []
     for name, start, offset in (("set SCTP ports", 34, 8), ("set neighbour discovery flags", 54, 2)):
         row = next(row for row in packet_table.table() if row.name == name)
-        packets.install(switch, packets.flows(row, numbers))
+        tiers.install(switch, tiers.flows(row, numbers))
         before, after = (offload.put16(frame, start + offset, 0x1234) for frame in (row.frame, row.output["green"]))
         if offset == 8:                     # Its checksum has four bytes, of which this device computes two.
             before, after = (offload.put16(frame, start + 10, 0) for frame in (before, after))
@@ -187,7 +187,7 @@ def inner_frame(kind, frame):
 
 def lay_wires(world, switch, tier):
     """Ends that merge nothing; ports whose devices take everything or nothing."""
-    ends = packets.lay_wires(world, switch, offload.Wire)
+    ends = tiers.lay_wires(world, switch, offload.Wire)
     for name, end in ends.items():
         end.namespace.run("ethtool", "-K", "eth0", "gro", "off")
         if tier != "whole":

@@ -9,7 +9,6 @@ import pytest
 
 import lab
 import switch as switches
-import traffic
 import wire
 import xdp
 

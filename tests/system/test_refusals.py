@@ -26,14 +26,6 @@ def attach_foreign(device):
     os.unlink(path)
 
 
-def used_instead(switch, device, *interface):
-    """The error column after 'device' was added, which is served in another way than was asked for."""
-    switch.vsctl("add-port", "br0", device, "--", "set", "interface", device, *interface)
-    error = lab.wait_until(lambda: switch.error(device), "an error")
-    assert switch.ofport(device) > 0 and switch.status(device)["xdp-error"] == error
-    return error
-
-
 def test_foreign_program(network):
     """tcx serves the port behind it, until it goes."""
     switch = network.switch
@@ -42,7 +34,7 @@ def test_foreign_program(network):
     lab.add_addresses(extra, "eth0", "10.0.0.9/24")
     attach_foreign("to-extra")
     owner = xdp.attached("to-extra")
-    error = used_instead(switch, "to-extra", "options:xdp-hook=xdp")
+    error = switch.used_instead("to-extra", "options:xdp-hook=xdp")
     assert "to-extra is in use by XDP program" in error and 'ip link set dev to-extra xdp off' in error
     assert error.endswith("; tcx is used") and switch.status("to-extra")["xdp-hook"] == "tcx"
     assert "runs before the switch" in lab.wait_until(lambda: switch.status("to-extra").get("xdp-warning"), "a warning")
@@ -63,7 +55,7 @@ def test_no_native_xdp(network):
     network.switch.expected += ["linuxbr"]
     lab.run("ip", "link", "add", "linuxbr", "type", "bridge")
     lab.run("ip", "link", "set", "linuxbr", "up")
-    error = used_instead(network.switch, "linuxbr", "options:xdp-mode=native")
+    error = network.switch.used_instead("linuxbr", "options:xdp-mode=native")
     assert "driver 'bridge' of linuxbr has no native XDP" in error
     assert "set options:xdp-mode to best-effort or generic" in error
     assert error.endswith("XDP in mode generic is used")
@@ -79,7 +71,7 @@ def test_no_native_xdp(network):
 def test_no_zero_copy(network):
     network.switch.expected += ["to-extra"]
     network.plug("extra")
-    error = used_instead(network.switch, "to-extra", "options:xdp-mode=native-with-zerocopy")
+    error = network.switch.used_instead("to-extra", "options:xdp-mode=native-with-zerocopy")
     assert "driver 'veth' of to-extra has no zero-copy AF_XDP" in error and "best-effort or native" in error
     assert error.endswith("XDP in mode native is used")
     network.switch.vsctl("set", "interface", "to-extra", "options:xdp-mode=native")

@@ -10,12 +10,12 @@ import subprocess
 
 import pytest
 
+import foreign
 import lab
 import switch as switches
 import traffic
 import wire
 
-FUNCTION = switches.BUILD / "examples/xdp-function"
 TRAFFIC = switches.BUILD / "bench/gen/bench-traffic"
 RED = "02:00:00:00:00:01"
 GRO = "generic-receive-offload"
@@ -31,16 +31,6 @@ def _only_xdp():
 def plug(network, namespace, device, inside, hook):
     lab.make_veth(device, namespace, inside=inside)
     network.switch.add_port(device, interface=(f"options:xdp-hook={hook}",))
-
-
-def start(world, switch, namespace, *arguments):
-    """Runs a function, and returns when packets can pass."""
-    log = switch.rundir / f"{namespace.name}.out"
-    with open(log, "wb") as output:
-        function = world.enter_context(namespace.start(FUNCTION, *arguments, stdout=output))
-    lab.wait_until(lambda: "ready" in log.read_text() or not function.running(), "the function")
-    assert function.running(), log.read_text()
-    return function, log
 
 
 def counted(function, log):
@@ -64,7 +54,7 @@ def chain(world, network, containers, hook):
         "br0", "in_port=to-red,actions=output:to-block", "in_port=to-block,actions=output:to-route",
         "in_port=from-route,actions=output:to-mark", "in_port=to-mark,actions=output:to-green",
         "in_port=to-green,actions=output:to-red")
-    return {name: start(world, network.switch, containers[name], name, *legs)
+    return {name: foreign.start_function(world, network.switch, containers[name], name, *legs)
             for name, legs in (("block", ["eth0"]), ("route", ["eth0", "eth1"]), ("mark", ["eth0"]))}
 
 
@@ -119,7 +109,7 @@ def test_hook_follows_the_program(world, network):
         assert hook_of(network, "to-block") == "tcx"
         traffic.wait_for_ping(network.red, "10.0.0.9")
         with contextlib.ExitStack() as running:
-            start(running, network.switch, blocked, "block", "eth0")
+            foreign.start_function(running, network.switch, blocked, "block", "eth0")
             lab.wait_until(lambda: hook_of(network, "to-block") == "xdp", "the port on XDP")
         lab.wait_until(lambda: hook_of(network, "to-block") == "tcx", "the port on tcx again")
         lab.wait_until(lambda: offloads(blocked) == at_tcx, "offloads as they were")

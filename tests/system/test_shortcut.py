@@ -14,12 +14,11 @@ import struct
 
 import pytest
 
+import foreign
 import lab
-import test_foreign
 import traffic
 import wire
 import xdp
-from test_statistics import kernel_counts, port_counts
 
 HOOK = "tcx"
 RED = "02:00:00:00:00:01"
@@ -66,12 +65,12 @@ def skipped(network, count=50):
         lab.wait_until(lambda: [flow for flow in network.switch.dump_flows("-m")
                                 if all(word in flow for word in ("dp:tcx", "in_port(to-red)", "eth_type(0x0800)"))],
                        "the flow at tcx")
-        before = kernel_counts(network.host, "to-green", "tx_packets")[0]
-        arrived = kernel_counts(network.green, "eth0", "rx_packets")[0]
+        before = lab.kernel_counts(network.host, "to-green", "tx_packets")[0]
+        arrived = lab.kernel_counts(network.green, "eth0", "rx_packets")[0]
         red.send(*[frame] * count)
         assert len(green.receive(lambda seen: b"shortcut" in seen, count)) == count
-    assert kernel_counts(network.green, "eth0", "rx_packets")[0] >= arrived + count
-    return count - (kernel_counts(network.host, "to-green", "tx_packets")[0] - before)
+    assert lab.kernel_counts(network.green, "eth0", "rx_packets")[0] >= arrived + count
+    return count - (lab.kernel_counts(network.host, "to-green", "tx_packets")[0] - before)
 
 
 def test_shortcut_is_taken(quick):
@@ -83,25 +82,25 @@ def test_shortcut_is_taken(quick):
 
 
 def test_statistics(quick):
-    """What the user sees is what the containers see, whichever way it went, and it never goes back."""
+    """Interface statistics agree with what the containers count, whichever way packets took, and never decrease."""
     switch = quick.switch
 
     def seen():
         switch.vsctl("set", "interface", "to-red", f"other_config:look={os.urandom(4).hex()}")
-        return {name: port_counts(switch, f"to-{name}") for name in ("red", "green")}
+        return {name: switch.port_counts(f"to-{name}") for name in ("red", "green")}
 
     def inside():
-        return {name: kernel_counts(getattr(quick, name), "eth0", "tx_packets", "rx_packets", "rx_bytes")
+        return {name: lab.kernel_counts(getattr(quick, name), "eth0", "tx_packets", "rx_packets", "rx_bytes")
                 for name in ("red", "green")}
 
     last = seen()
     for way_of_green in "peer", "device", "peer":
         switch.vsctl("set", "interface", "to-green", f"options:xdp-peer={str(way_of_green == 'peer').lower()}")
         wait_for_way(switch, "to-green", way_of_green)
-        before = kernel_counts(quick.host, "to-green", "tx_packets")[0]
+        before = lab.kernel_counts(quick.host, "to-green", "tx_packets")[0]
         traffic.tcp(quick.red, quick.green, "10.0.0.2")     # Its packets are segmented nowhere.
         assert traffic.udp(quick.red, quick.green, "10.0.0.2") == 100
-        passed = kernel_counts(quick.host, "to-green", "tx_packets")[0] - before
+        passed = lab.kernel_counts(quick.host, "to-green", "tx_packets")[0] - before
         assert passed < 20 if way_of_green == "peer" else passed > 100, passed
         lab.wait_until(lambda: {name: (now[0], *now[2:]) for name, now in seen().items()} == inside(), "the same numbers")
         now = seen()
@@ -147,9 +146,9 @@ def test_queueing_disciplines(quick):
 
 @contextlib.contextmanager
 def filter_of_tc(device):
-    """It comes and goes with its qdisc; before Linux 6.6 that is the switch's, too, and stays."""
-    path = test_foreign.pinned("tc", test_foreign.TCX_DROP, "wall")
-    lonely = test_foreign.has_tcx()
+    """The filter and its qdisc are added and deleted; before Linux 6.6 the switch uses the qdisc, too, which then stays."""
+    path = foreign.pinned("tc", foreign.TCX_DROP, "wall")
+    lonely = foreign.has_tcx()
     if lonely:
         lab.run("tc", "qdisc", "add", "dev", device, "clsact")
     lab.run("tc", "filter", "add", "dev", device, "egress", "bpf", "da", "object-pinned", path)
@@ -159,12 +158,12 @@ def filter_of_tc(device):
 
 
 def program_at_tcx(device):
-    return test_foreign.Link(device, test_foreign.TCX_DROP, test_foreign.TCX_EGRESS)
+    return foreign.Link(device, foreign.TCX_DROP, foreign.TCX_EGRESS)
 
 
 @pytest.mark.parametrize("wall", (filter_of_tc, program_at_tcx))
 def test_filters_at_egress(quick, wall):
-    """They see what goes to the port, soon after they are there: kinds of which the kernel tells, and others."""
+    """Programs on the device see what goes to the port soon after they are attached, also those that the kernel does not report."""
     with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
         stream.flowing()
         with wall("to-green"):
@@ -187,11 +186,11 @@ def linked(namespace, device, descriptor, where, flags):
 @contextlib.contextmanager
 def first_at_ingress(namespace, device, descriptor):
     """A program in front of all others: at tcx or, before Linux 6.6, among the filters of tc."""
-    if test_foreign.has_tcx():
-        with linked(namespace, device, descriptor, test_foreign.TCX_INGRESS, BEFORE):
+    if foreign.has_tcx():
+        with linked(namespace, device, descriptor, foreign.TCX_INGRESS, BEFORE):
             yield
         return
-    path = test_foreign.pin(descriptor, "first")
+    path = foreign.pin(descriptor, "first")
     with namespace.entered():
         lab.run("tc", "qdisc", "add", "dev", device, "clsact", check=False)     # The switch's may be there.
         lab.run("tc", "filter", "add", "dev", device, "ingress", "pref", 1, "bpf", "da", "object-pinned", path)
@@ -203,10 +202,10 @@ def first_at_ingress(namespace, device, descriptor):
 
 @pytest.mark.parametrize("mode, wanted", ((NATIVE, "device ("), (GENERIC, "peer")))
 def test_xdp_program_in_the_container(quick, mode, wanted):
-    """It comes while packets flow, sees them all, and goes again."""
+    """A program that is attached while packets flow sees all of them until it is detached."""
     with traffic.Stream(quick.red, quick.green, "10.0.0.2") as stream:
         stream.flowing()
-        with linked(quick.green, "eth0", test_foreign.program("xdp", XDP_DROP), AT_XDP, mode):
+        with linked(quick.green, "eth0", foreign.program("xdp", XDP_DROP), AT_XDP, mode):
             stream.silent()
             assert way(quick.switch, "to-green").startswith(wanted)
         stream.flowing()
@@ -218,31 +217,31 @@ def instruction(code, destination=0, source=0, offset=0, value=0):
 
 
 def test_marks_end_at_the_container(quick):
-    """Whatever a packet has besides its bytes stays here, as on any veth into another namespace."""
+    """A packet's metadata (mark, priority) does not pass into the container, as on any veth into another namespace."""
     quick.switch.flows("br0", "in_port=to-red,udp,actions=set_field:7->pkt_mark,set_queue:3,output:to-green",
                        "in_port=to-red,actions=output:to-green",
                        "in_port=to-green,ip,nw_dst=10.0.0.1,actions=output:to-red", "priority=0,actions=normal")
     drop_what_has = (instruction(LOAD_U32, 2, 1, SKB_MARK) + instruction(JUMP_IF_NOT, 2, 0, 4)
                      + instruction(LOAD_U32, 2, 1, SKB_PRIORITY) + instruction(JUMP_IF_NOT, 2, 0, 2)
-                     + instruction(SET, 0, value=test_foreign.TCX_NEXT) + instruction(EXIT)
-                     + instruction(SET, 0, value=test_foreign.TCX_DROP) + instruction(EXIT))
+                     + instruction(SET, 0, value=foreign.TCX_NEXT) + instruction(EXIT)
+                     + instruction(SET, 0, value=foreign.TCX_DROP) + instruction(EXIT))
 
     def give(offset):
         return (instruction(SET, 2, value=7) + instruction(STORE_U32, 1, 2, offset)
-                + instruction(SET, 0, value=test_foreign.TCX_NEXT) + instruction(EXIT))
+                + instruction(SET, 0, value=foreign.TCX_NEXT) + instruction(EXIT))
 
-    with first_at_ingress(quick.green, "eth0", test_foreign.load("tc", drop_what_has)):
+    with first_at_ingress(quick.green, "eth0", foreign.load("tc", drop_what_has)):
         assert skipped(quick) >= 45     # From a flow.
         # Between namespaces a mark ends; that of a host's socket comes as far as here.
         assert traffic.ping(quick.host, "10.0.0.2", count=20, options=("-m", "7")) == 20
         for field in SKB_MARK, SKB_PRIORITY:            # From a user's program, before the switch's.
-            with first_at_ingress(quick.host, "to-red", test_foreign.load("tc", give(field))):
+            with first_at_ingress(quick.host, "to-red", foreign.load("tc", give(field))):
                 assert skipped(quick) >= 45
                 assert traffic.ping(quick.red, "10.0.0.2", count=20) == 20
 
 
 def test_frames_for_others(quick):
-    """A container is not told that a frame is for it which is not."""
+    """A frame for another MAC address does not look to the container as if it were addressed to it."""
     with quick.green.entered():
         receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with receiver, wire.Wire(quick.red) as red:
@@ -256,7 +255,7 @@ def test_frames_for_others(quick):
 
 
 def test_tags_and_sizes(quick):
-    """What a veth would do something about goes through it: tags, and frames that are too long."""
+    """Frames that a veth treats in a special way go through it: tagged ones, and those longer than the MTU."""
     switch, green = quick.switch, lab.mac_of(quick.green)
     switch.flows("br0", "udp,tp_dst=3000,in_port=to-red,actions=push_vlan:0x8100,mod_vlan_vid:7,output:to-green",
                  "priority=1,in_port=to-red,actions=output:to-green")
@@ -267,7 +266,7 @@ def test_tags_and_sizes(quick):
                           for tags in ((), (7,), (7, 8)))
 
     def passed_through():
-        return kernel_counts(quick.host, "to-green", "tx_packets")[0]
+        return lab.kernel_counts(quick.host, "to-green", "tx_packets")[0]
 
     with wire.Wire(quick.red) as red, wire.Wire(quick.green) as seen:
         def too_long():

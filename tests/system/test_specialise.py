@@ -60,7 +60,7 @@ def test_flows_that_need_more(network):
 
 
 def test_replaced_under_traffic(network):
-    """Programs change places while datagrams flow: none is lost."""
+    """The programs are exchanged while datagrams flow: none is lost."""
     switch = network.switch
     port = switch.dp_port("to-red")
     traffic.wait_for_ping(network.red, "10.0.0.2")

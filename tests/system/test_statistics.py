@@ -14,21 +14,9 @@ RED = "02:00:00:00:00:01"
 LENGTHS = (60, 61, 100, 512, 1514)
 
 
-def kernel_counts(namespace, device, *names):
-    folder = f"/sys/class/net/{device}/statistics"
-    return tuple(int(number) for number in namespace.run("cat", *(f"{folder}/{name}" for name in names)).split())
-
-
 def rule_counts(switch, cookie):
     found = re.search(rf"cookie={cookie:#x}.*n_packets=(\d+), n_bytes=(\d+)", switch.ofctl("dump-flows", "br0"))
     return int(found[1]), int(found[2])
-
-
-def port_counts(switch, port):
-    """(received packets, bytes, sent packets, bytes) as OpenFlow says."""
-    text = switch.ofctl("dump-ports", "br0", port)
-    found = re.findall(r"[rt]x pkts=(\d+), bytes=(\d+)", text)
-    return tuple(int(number) for pair in found for number in pair)
 
 
 def test_flows_and_ports(network):
@@ -51,8 +39,8 @@ def test_flows_and_ports(network):
         assert [tuple(map(int, found.groups())) for found in counted] == [(sent - 1, sent_bytes - LENGTHS[0])]
 
     switch.vsctl("set", "interface", "to-red", "other_config:look=again")
-    assert port_counts(switch, "to-red")[:1] == kernel_counts(network.red, "eth0", "tx_packets")
-    assert port_counts(switch, "to-green")[2:] == kernel_counts(network.green, "eth0", "rx_packets", "rx_bytes")
+    assert switch.port_counts("to-red")[:1] == lab.kernel_counts(network.red, "eth0", "tx_packets")
+    assert switch.port_counts("to-green")[2:] == lab.kernel_counts(network.green, "eth0", "rx_packets", "rx_bytes")
 
 
 def test_count_survives_deletion(network):

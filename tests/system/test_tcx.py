@@ -21,16 +21,9 @@ UDP_SEGMENT = 103                       # linux/udp.h
 def tcx(network):
     """The network with red and green on tcx, blue on XDP."""
     for device in "to-red", "to-green":
-        use(network, device, TCX)
-    use(network, "to-blue", XDP)
+        network.switch.use_hook(device, TCX)
+    network.switch.use_hook("to-blue", XDP)
     return network
-
-
-def use(network, device, hook):
-    network.switch.vsctl("set", "interface", device, hook)
-    wanted = hook.rpartition("=")[2]
-    lab.wait_until(lambda: network.switch.status(device).get("xdp-hook") == wanted, f"{device} on {wanted}")
-    assert network.switch.error(device) is None
 
 
 def features(namespace, device="eth0"):
@@ -72,16 +65,9 @@ def test_with_the_host(tcx):
     traffic.tcp(tcx.host, tcx.red, "10.0.0.1")
 
 
-def flow_counts(switch, *words):
-    """(packets, bytes) of the datapath flows whose text has all 'words', and the flows."""
-    flows = [flow for flow in switch.dump_flows("-m") if all(word in flow for word in words)]
-    counts = [re.search(r"packets:(\d+), bytes:(\d+)", flow) for flow in flows]
-    return sum(int(found[1]) for found in counts), sum(int(found[2]) for found in counts), flows
-
-
 def test_several_outputs_are_copies(tcx):
     """Two outputs with an edit between them run at tcx, and each copy has what was done before it."""
-    use(tcx, "to-blue", TCX)
+    tcx.switch.use_hook("to-blue", TCX)
     switch = tcx.switch
     switch.flows("br0", "in_port=to-red,udp,actions=mod_nw_tos:4,output:to-green,mod_dl_dst:02:00:00:00:00:09,"
                  "push_vlan:0x8100,mod_vlan_vid:7,output:to-blue", "actions=drop")
@@ -95,7 +81,7 @@ def test_several_outputs_are_copies(tcx):
             assert first[0][:6] == wire.mac(lab.mac_of(tcx.green)) and first[0][15] == 4
             assert second[0][:6] == wire.mac("02:00:00:00:00:09") and second[0][12:16] == b"\x81\x00\x00\x07"
             assert second[0][19] == 4 and wire.checksums_valid(first[0])
-    assert flow_counts(switch, "dp:tcx", "udp")[0] >= 18
+    assert switch.flow_counts("dp:tcx", "udp")[0] >= 18
 
 
 def test_many_outputs(tcx):
@@ -115,7 +101,7 @@ def test_many_outputs(tcx):
         for seen in wires:
             assert not seen.receive(lambda frame: b"to all" in frame, limit=0.01)
             seen.close()
-    assert flow_counts(tcx.switch, "dp:tcx", "udp")[0] >= 8
+    assert tcx.switch.flow_counts("dp:tcx", "udp")[0] >= 8
 
 
 def test_changing_the_hook_moves_flows(tcx):
@@ -124,13 +110,13 @@ def test_changing_the_hook_moves_flows(tcx):
     frame = wire.udp_frame(RED, lab.mac_of(tcx.green), b"moves")
     with wire.Wire(tcx.red) as red, wire.Wire(tcx.green) as green:
         for hook in TCX, XDP, TCX, XDP:
-            use(tcx, "to-red", hook)
+            tcx.switch.use_hook("to-red", hook)
             name = hook.rpartition("=")[2]
             red.send(frame)
             assert green.receive(lambda seen: b"moves" in seen)
             def runs():
                 red.send(frame)
-                return flow_counts(switch, f"dp:{name}", "udp")[2]
+                return switch.flow_counts(f"dp:{name}", "udp")[2]
             lab.wait_until(runs, f"the flow at {name}")
 
 
@@ -138,7 +124,7 @@ def test_known_flows_outlive_the_daemon(tcx):
     switch = tcx.switch
     switch.flows("br0", "actions=normal")
     traffic.ping(tcx.red, "10.0.0.2")
-    lab.wait_until(lambda: flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2], "flows at tcx")
+    lab.wait_until(lambda: switch.flow_counts("dp:tcx", "eth_type(0x0800)")[2], "flows at tcx")
     traffic.introduce(tcx.red, tcx.green, "10.0.0.2")
     traffic.introduce(tcx.green, tcx.red, "10.0.0.1")
     switch.crash()
@@ -148,7 +134,7 @@ def test_known_flows_outlive_the_daemon(tcx):
     def runs():
         """The previous instance's program may still be there for a moment."""
         traffic.wait_for_ping(tcx.red, "10.0.0.2")
-        return flow_counts(switch, "dp:tcx", "eth_type(0x0800)")[2]
+        return switch.flow_counts("dp:tcx", "eth_type(0x0800)")[2]
     lab.wait_until(runs, "flows at tcx again")
     traffic.tcp(tcx.red, tcx.green, "10.0.0.2")
 
@@ -181,7 +167,7 @@ def test_tunnels_of_containers(tcx, offloads):
     traffic.wait_for_ping(tcx.red, "10.9.0.2")
     traffic.tcp(tcx.red, tcx.green, "10.9.0.2")
     assert traffic.udp(tcx.red, tcx.green, "10.9.0.2") == 100
-    assert flow_counts(tcx.switch, "dp:tcx", "dst=4789")[0] > 100
+    assert tcx.switch.flow_counts("dp:tcx", "dst=4789")[0] > 100
 
 
 @DEVICES
@@ -208,10 +194,10 @@ def test_udp_sockets_that_send_segments(tcx, address, offloads):
         green.settimeout(lab.PATIENCE)
         green.bind((address, 5005))
         assert arrive()
-        lab.wait_until(lambda: flow_counts(tcx.switch, "dp:tcx", "set(udp(")[2], "the flow at tcx")
-        before = flow_counts(tcx.switch, "set(udp(")[0]
+        lab.wait_until(lambda: tcx.switch.flow_counts("dp:tcx", "set(udp(")[2], "the flow at tcx")
+        before = tcx.switch.flow_counts("set(udp(")[0]
         assert arrive() and arrive()
-    assert 2 <= flow_counts(tcx.switch, "set(udp(")[0] - before < 2 * len(want)
+    assert 2 <= tcx.switch.flow_counts("set(udp(")[0] - before < 2 * len(want)
 
 
 def test_leaves_nothing(tcx):

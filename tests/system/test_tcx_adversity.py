@@ -17,7 +17,6 @@ import pytest
 import hostile
 import lab
 import switch as switches
-import test_tcx
 import traffic
 import wire
 
@@ -187,7 +186,7 @@ def test_same_as_the_userspace_datapath(world, settings):
             wrong = differences(ends.outcome(expected[program]), expected[program])
             assert not wrong, f"{program}, {len(wrong)}:\n" + "\n".join(wrong[:20])
         if settings == ["xdp-hook=tcx"] and program != "truncate":
-            assert test_tcx.flow_counts(ends.switch, "dp:tcx")[0] > len(FRAMES) / 2
+            assert ends.switch.flow_counts("dp:tcx")[0] > len(FRAMES) / 2
 
 
 def give_addresses(ends):

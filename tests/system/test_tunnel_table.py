@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of tunnels (tunnel_table.py) on every tier, as test_packet_table.py has the others.
+"""The table of tunnels (tunnel_table.py) on every tier, as test_packet_table.py for other actions.
 
 The engine, which has Open vSwitch's own code for tunnels, is one of the runners: what it makes of a row is what all must.
 """
@@ -8,36 +8,19 @@ import re
 import pytest
 
 import lab
-import switch as switches
-import test_packet_table as others
+import tiers
 import tunnel_table
 
 HOOK = "xdp"
 
 ROWS = tunnel_table.table()
-PORTS = {**others.PORTS, "vxlan": 20, "geneve": 21, "gre": 22}
+PORTS = {**tiers.PORTS, "vxlan": 20, "geneve": 21, "gre": 22}
 KINDS = ("vxlan", "geneve", "gre")
 
 
 def test_without_a_switch():
-    lines = ["\t".join([row.frame.hex(), *(part for flow in flows(row, PORTS) for part in flow)]) for row in ROWS]
-    answers = iter(lab.run(others.RUN_ROWS, others.PROGRAM, text="\n".join(lines) + "\n").splitlines())
-    wrong = []
-    for row in ROWS:
-        for runner in "native", "native", "kernel", "kernel":
-            if (answer := next(answers)) != f"{runner} {expected(row)}":
-                wrong.append(f"{row.name}: expected {expected(row)}\n    {answer}")
+    wrong = tiers.wrong_without_a_switch(ROWS, PORTS, flows, lengths)
     assert not wrong, "\n".join(wrong)
-
-
-def expected(row):
-    if not row.xdp:
-        return "engine - - " + ",".join("0/0" for _ in row.flows)
-    counts = ",".join(f"1/{length}" for length in lengths(row))
-    if not row.output:
-        return f"drop - - {counts}"
-    (frame,) = set(row.output.values())
-    return f"output {'+'.join(str(PORTS[port]) for port in row.output)} {frame.hex()} {counts}"
 
 
 def lengths(row):
@@ -50,26 +33,26 @@ def flows(row, ports):
              actions.format(**ports)) for key, actions in row.flows]
 
 
-@pytest.mark.parametrize("tier, config, layer, claims", others.SWITCHES, ids=[line[0] for line in others.SWITCHES])
+@pytest.mark.parametrize("tier, config, layer, claims", tiers.SWITCHES, ids=[line[0] for line in tiers.SWITCHES])
 def test_on_the_wire(world, switch, host, tier, config, layer, claims):
     for name, value in config.items():
         switch.vsctl("set", "open", ".", f"other_config:{name}={value}")
-    ends = others.lay_wires(world, switch)
+    ends = tiers.lay_wires(world, switch)
     for kind in KINDS:
         switch.vsctl("add-port", "br0", f"{kind}0", "--", "set", "interface", f"{kind}0", f"type={kind}",
                      "options:remote_ip=flow", "options:local_ip=flow", "options:key=flow")
     switch.appctl("revalidator/pause")
-    numbers = {name: switch.dp_port(f"to-{name}") for name in others.PORTS}
+    numbers = {name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}
     numbers.update({kind: tunnel_port(switch, kind) for kind in KINDS})
     wrong = []
     for row in (row for row in ROWS if claims(row)):
-        others.install(switch, flows(row, numbers))
+        tiers.install(switch, flows(row, numbers))
         ends["red"].send(row.frame)
         for name in "green", "blue":
             want = [row.output[name]] if name in row.output else []
             found = ends[name].receive() if want else []
             if found != want:
-                wrong.append(f"{row.name}, {name}:\n    {others.hexes(found)} instead of\n    {others.hexes(want)}")
+                wrong.append(f"{row.name}, {name}:\n    {tiers.hexes(found)} instead of\n    {tiers.hexes(want)}")
         dumped = switch.dump_flows("-m")
         counted = sorted(tuple(map(int, re.search(r"packets:(\d+), bytes:(\d+)", flow).groups())) for flow in dumped)
         layers = {re.search(r"dp:(\w+)", flow)[1] for flow in dumped}
@@ -84,12 +67,12 @@ def test_on_the_wire(world, switch, host, tier, config, layer, claims):
 
 def test_port_range(world, switch, host):
     """Flows that are there follow "tnl/egress_port_range", too."""
-    ends = others.lay_wires(world, switch)
+    ends = tiers.lay_wires(world, switch)
     switch.vsctl("add-port", "br0", "vxlan0", "--", "set", "interface", "vxlan0", "type=vxlan", "options:remote_ip=flow")
     switch.appctl("revalidator/pause")
-    numbers = {**{name: switch.dp_port(f"to-{name}") for name in others.PORTS}, "vxlan": tunnel_port(switch, "vxlan")}
+    numbers = {**{name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}, "vxlan": tunnel_port(switch, "vxlan")}
     row = ROWS[0]
-    others.install(switch, flows(row, numbers))
+    tiers.install(switch, flows(row, numbers))
     ends["red"].send(row.frame)
     assert ends["green"].receive() == [row.output["green"]]
     switch.appctl("tnl/egress_port_range", "50000", "50001")

@@ -29,8 +29,8 @@ def wait_for_ping(source, destination, limit=lab.PATIENCE, **how):
 
 
 def introduce(here, there, address):
-    """Lets 'here' know for ever where 'address' of 'there' is: while there is no daemon, nobody hears a container's question
-    for it, and what was learned before is forgotten after half a minute."""
+    """Gives 'here' a permanent neighbour entry for 'address' of 'there': while there is no daemon, ARP requests are not
+    forwarded, and a learned entry expires after half a minute."""
     here.run("ip", "neighbour", "replace", address, "lladdr", lab.mac_of(there), "dev", "eth0")
 
 

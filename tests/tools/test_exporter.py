@@ -15,6 +15,7 @@ import urllib.request
 import pytest
 
 import lab
+import scene
 import switch as switches
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -35,26 +36,13 @@ def program(name):
 def metrics():
     """The metrics of a switch with traffic, and of its port with a nasty name."""
     lab.new_host()
-    with lab.Namespace("red") as red, switches.Switch() as switch:
-        switch.add_bridge("br0")
-        lab.make_veth("to-red", red)
-        switch.add_port("to-red")
-        lab.run("ip", "link", "add", "plain", "type", "veth", "peer", "name", "far")
-        lab.run("ip", "link", "set", "dev", "plain", "name", NASTY)
-        switch.vsctl("--", "add-port", "br0", NASTY)
-        lab.run("ip", "link", "set", "br0", "up")
-        lab.add_addresses(lab.Namespace(), "br0", "10.0.0.100/24")
-        lab.add_addresses(red, "eth0", "10.0.0.1/24")
+    with scene.with_odd_port(NASTY) as (switch, red):
         red.run("ping", "-c", "3", "-i", "0.01", "10.0.0.100")
         yield once(switch)
 
 
-def target(switch):
-    return str(switch.rundir / "ovs-vswitchd.ctl")
-
-
 def once(switch):
-    return lab.run(EXPORTER, "--once", "-t", target(switch))
+    return lab.run(EXPORTER, "--once", "-t", scene.target(switch))
 
 
 def values(text, name):
@@ -125,7 +113,7 @@ class Exporter:
 
 def test_restarted_daemon():
     """The exporter outlives the daemon, says when that is away, and finds the next one."""
-    with switches.Switch() as switch, Exporter("-t", target(switch)) as exporter:
+    with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
         switch.add_bridge("br0")
         assert values(exporter.get(), "ovs_xdp_up") == {"": 1}
         assert "metrics" in exporter.get("/")
@@ -157,7 +145,7 @@ def test_wrong_options(args, sentence):
 
 def test_prometheus_scrapes(tmp_path):
     """A real Prometheus reads the exporter and evaluates the rules on it."""
-    with switches.Switch() as switch, Exporter("-t", target(switch)) as exporter:
+    with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
         switch.add_bridge("br0")
         config = tmp_path / "prometheus.yml"
         config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"

@@ -18,7 +18,7 @@ import time
 import pytest
 
 import lab
-import switch as switches
+import scene
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = TOP / "tools/observe/ovs-xdp-top"
@@ -38,31 +38,18 @@ top = load()
 @contextlib.contextmanager
 def busy_switch():
     """A switch through which a ping goes all the time, and whose drops grow."""
-    with lab.Namespace("red") as red, switches.Switch() as switch:
-        switch.add_bridge("br0")
-        lab.make_veth("to-red", red)
-        switch.add_port("to-red")
-        lab.run("ip", "link", "add", "plain", "type", "veth", "peer", "name", "far")
-        lab.run("ip", "link", "set", "dev", "plain", "name", NASTY)
-        switch.vsctl("--", "add-port", "br0", NASTY)
-        lab.run("ip", "link", "set", "br0", "up")
-        lab.add_addresses(lab.Namespace(), "br0", "10.0.0.100/24")
-        lab.add_addresses(red, "eth0", "10.0.0.1/24")
+    with scene.with_odd_port(NASTY) as (switch, red):
         switch.flows("br0", "priority=1,icmp,nw_dst=10.0.0.77,actions=drop", "priority=0,actions=normal")
         red.run("ip", "neigh", "add", "10.0.0.77", "lladdr", "02:00:00:00:00:77", "dev", "eth0")
         with red.start("ping", "-q", "-i", "0.01", "10.0.0.100"), red.start("ping", "-q", "-i", "0.02", "10.0.0.77"):
             yield switch
 
 
-def target(switch):
-    return str(switch.rundir / "ovs-vswitchd.ctl")
-
-
 def test_once():
     """The rates of an interval: packets by port and tier, drops by reason, flows, masks, threads, tables."""
     with busy_switch() as switch:
         def rates():
-            found, = json.loads(lab.run(PROGRAM, "--once", "--json", "--flows", "-i", "0.5", "-t", target(switch)))["datapaths"]
+            found, = json.loads(lab.run(PROGRAM, "--once", "--json", "--flows", "-i", "0.5", "-t", scene.target(switch)))["datapaths"]
             red, = (port for port in found["ports"] if port["name"] == "to-red")
             return found if (red["rx_packets"] or 0) > 20 and (red["drops"] or 0) > 5 else None
         found = lab.wait_until(rates, "rates")
@@ -77,9 +64,10 @@ def test_once():
         assert found["tables"]["masks"]["size"] == 128 and found["masks"]
         assert found["engine_cpu"] < 2 and found["softirq"] is not None and found["threads"]
 
-        text = lab.run(PROGRAM, "--once", "-i", "0.5", "-t", target(switch))
+        text = lab.run(PROGRAM, "--once", "-i", "0.5", "-t", scene.target(switch))
         assert re.search(r"^to-red +tcx +\d+", text, re.MULTILINE) and NASTY in text and "ip4_dst" in text
-        assert "there is no datapath 'gone'" in lab.run(PROGRAM, "--once", "-i", "0.5", "-d", "gone", "-t", target(switch), check=False)
+        text = lab.run(PROGRAM, "--once", "-i", "0.5", "-d", "gone", "-t", scene.target(switch), check=False)
+        assert "there is no datapath 'gone'" in text
 
 
 class Terminal:
@@ -119,7 +107,7 @@ class Terminal:
 
 def test_live():
     """Every view comes with its key; the view outlives the daemon; q ends it."""
-    with busy_switch() as switch, Terminal("-t", target(switch)) as terminal:
+    with busy_switch() as switch, Terminal("-t", scene.target(switch)) as terminal:
         terminal.shows(r"PORT +HOOK")
         terminal.shows(r"rx +\d")
         for key, title in ("d", r"WHERE +REASON"), ("m", r"# +FLOWS"), ("f", r"P/S\*? +B/S"), ("t", "THREAD"), ("p", r"PORT +HOOK"):

@@ -36,7 +36,7 @@ static int start(char *const argv[], bool input, struct oxdp_child *ret_child)
     }
     pid = fork();
     if (!pid) {
-        /* Ctrl-C is for the parent, who ends it in order. */
+        /* The child ignores Ctrl-C: the parent stops it. */
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0);
         dup2(ends[!input], !input);
@@ -116,7 +116,7 @@ int oxdp_tcpdump_capture(const char *device, const char *direction, uint32_t sna
     int errors = open("/dev/null", O_WRONLY | O_CLOEXEC), saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     int err;
 
-    /* What it says of itself ("listening on ...") is not what its user asked for. */
+    /* tcpdump's own messages ("listening on ...") are not shown. */
     snprintf(bytes, sizeof bytes, "%u", snaplen);
     dup2(errors, STDERR_FILENO);
     err = start(argv, false, ret_child);

@@ -79,7 +79,7 @@ static unsigned int prefix_len(const uint8_t *mask, size_t bytes)
     return n;
 }
 
-/* As "10.0.0.1/24".  False for what is no address that people gave: link-local ones come by themselves. */
+/* As "10.0.0.1/24".  False for link-local addresses, which the kernel adds itself. */
 static bool write_address(const struct ifaddrs *ifa, char *text, size_t size)
 {
     if (ifa->ifa_addr && ifa->ifa_netmask && ifa->ifa_addr->sa_family == AF_INET) {
