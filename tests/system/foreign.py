@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of others: what a user has on a device beside the switch."""
+"""Foreign programs: what a user has on a device beside the switch."""
 import ctypes
 import os
 import struct

@@ -13,7 +13,6 @@ import pytest
 import lab
 import switch as switches
 import traffic
-from test_restart import Connection
 
 FOLDER = pathlib.Path("/sys/fs/bpf/ovs-xdp")
 ZONES = (1, 2, 3)
@@ -83,7 +82,7 @@ def restart(switch, how):
 @pytest.mark.parametrize("how", ("kill", "exit"))
 def test_tcp_with_nat_goes_on(translated, how):
     switch = translated.switch
-    with Connection(translated.red, translated.green, "10.0.0.2") as connection:
+    with traffic.Connection(translated.red, translated.green, "10.0.0.2") as connection:
         connection.goes_on()
         before = connections(switch)
         assert len(before) == len(ZONES) and sum(SEEN in line for line in before) == 1
@@ -100,7 +99,7 @@ def test_tcp_with_nat_goes_on(translated, how):
 def test_room_changes(translated):
     """Tables of another size: the connections are copied."""
     switch = translated.switch
-    with Connection(translated.red, translated.green, "10.0.0.2") as connection:
+    with traffic.Connection(translated.red, translated.green, "10.0.0.2") as connection:
         connection.goes_on()
         before = connections(switch)
         switch.vsctl("set", "open", ".", "other_config:xdp-ct-max=5000")

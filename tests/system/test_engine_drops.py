@@ -111,7 +111,7 @@ def test_actions(network, name):
 
 
 def test_device_that_refuses(network):
-    """Packets of a port with a queueing discipline go to a packet socket, which a device that is down does not serve."""
+    """Packets of a port with a qdisc go to a packet socket, which a device that is down does not serve."""
     switch = network.switch
     switch.expected += ["error sending|to-green"]
     switch.vsctl("set", "port", "to-green", "qos=@q", "--", "--id=@q", "create", "qos", "type=linux-htb",

@@ -7,13 +7,9 @@ Each test runs with ports on XDP, on tcx, and on tcx as it is before Linux 6.6, 
 about with any kernel).
 """
 import contextlib
-import hashlib
-import os
 import pathlib
 import re
 import signal
-import socket
-import threading
 import time
 
 import pytest
@@ -116,56 +112,6 @@ def offloaded(network):
                for flow in network.switch.dump_flows("-m"))
 
 
-class Connection:
-    """A TCP connection that sends as fast as it goes."""
-
-    def __init__(self, client, server, address, port=5011):
-        with server.entered():
-            listener = socket.create_server((address, port))
-        with listener:
-            with client.entered():
-                self._client = socket.create_connection((address, port), lab.PATIENCE)
-            self._server, _ = listener.accept()
-        self._server.settimeout(lab.PATIENCE)
-        self._sent, self._got, self.received = hashlib.sha256(), hashlib.sha256(), 0
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
-        for thread in self._threads:
-            thread.start()
-
-    def _send(self):
-        data = os.urandom(1 << 16)
-        while not self._stop.is_set():
-            self._client.sendall(data)
-            self._sent.update(data)
-        self._client.shutdown(socket.SHUT_WR)
-
-    def _receive(self):
-        while chunk := self._server.recv(1 << 16):
-            self._got.update(chunk)
-            self.received += len(chunk)
-
-    def goes_on(self):
-        """Waits until more than was under way has arrived."""
-        before = self.received
-        lab.wait_until(lambda: self.received > before + (16 << 20), "bytes over TCP")
-
-    def same(self):
-        """Ends it: whether what arrived is what was sent."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(lab.PATIENCE)
-        return not any(thread.is_alive() for thread in self._threads) and self._sent.digest() == self._got.digest()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._client.close()
-        self._server.close()
-
-
 @pytest.mark.parametrize("how", WAYS)
 def test_restart_loses_nothing(network, how):
     network.switch.expected += ["terminating with signal"]
@@ -193,7 +139,7 @@ def test_tcp_goes_on(network):
     """A connection does not notice: not that there is no daemon, nor that one takes over."""
     switch = network.switch
     with traffic.Stream(network.green, network.red, "10.0.0.1", interval=0.01), \
-            Connection(network.red, network.green, "10.0.0.2") as connection:
+            traffic.Connection(network.red, network.green, "10.0.0.2") as connection:
         connection.goes_on()
         lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
         for count in 1, 2:

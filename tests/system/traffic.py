@@ -235,3 +235,53 @@ def _connect(namespace, address, port, limit):
     connection.settimeout(limit)
     connection.connect((address, port))
     return connection
+
+
+class Connection:
+    """A TCP connection that sends as fast as it goes."""
+
+    def __init__(self, client, server, address, port=5011):
+        with server.entered():
+            listener = socket.create_server((address, port))
+        with listener:
+            with client.entered():
+                self._client = socket.create_connection((address, port), lab.PATIENCE)
+            self._server, _ = listener.accept()
+        self._server.settimeout(lab.PATIENCE)
+        self._sent, self._got, self.received = hashlib.sha256(), hashlib.sha256(), 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self):
+        data = os.urandom(1 << 16)
+        while not self._stop.is_set():
+            self._client.sendall(data)
+            self._sent.update(data)
+        self._client.shutdown(socket.SHUT_WR)
+
+    def _receive(self):
+        while chunk := self._server.recv(1 << 16):
+            self._got.update(chunk)
+            self.received += len(chunk)
+
+    def goes_on(self):
+        """Waits until more than was under way has arrived."""
+        before = self.received
+        lab.wait_until(lambda: self.received > before + (16 << 20), "bytes over TCP")
+
+    def same(self):
+        """Ends it: whether what arrived is what was sent."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(lab.PATIENCE)
+        return not any(thread.is_alive() for thread in self._threads) and self._sent.digest() == self._got.digest()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._client.close()
+        self._server.close()

@@ -17,6 +17,7 @@
 
 #include "bpf/constant.h"
 #include "core/programs/layout.h"
+#include "dp/ct_table.h"
 
 #define MAX_TYPES 1024
 
@@ -36,8 +37,9 @@ static uint64_t hash_of_tables(const struct btf *btf)
 {
     uint64_t hash = 0;
 
-#define X(NAME, TYPE) hash = oxdp_layout_hash(btf, #TYPE + strlen("struct "), hash);
+#define X(NAME, TYPE) hash = oxdp_layout_hash(btf, &#TYPE[strlen("struct ")], hash);
     BPF_TABLES(X)
+    DP_CT_TABLES(X)
 #undef X
     return oxdp_layout_hash(btf, "dp_record", hash);
 }
