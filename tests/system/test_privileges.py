@@ -182,7 +182,7 @@ def test_descriptors_that_return(world):
         assert switch.error("to-red").endswith("tcx is used")
         assert traffic.ping(switch.red, "10.0.0.2") == 3
         lab.run("prlimit", f"--pid={pid}", f"--nofile={limit}:")
-        lab.wait_until(lambda: in_use(switch, "to-red") == ("xdp", "native"), "XDP")
+        lab.wait_until(lambda: switch.in_use("to-red") == ("xdp", "native"), "XDP")
         assert not switch.error("to-red")
         check_forwards(switch)
 
