@@ -203,13 +203,13 @@ void oxdp_groups_limit_changed(struct oxdp_progs *progs, uint32_t port_no)
 {
     struct oxdp_groups *g = progs->groups;
 
-    pthread_mutex_lock(&g->mutex);
+    lock_groups(g);
     for (struct group *group = g->groups; group < g->groups + g->n_groups; group++) {
         if (bsearch(&port_no, group->ports, group->n, sizeof port_no, compare_ports)) {
             write_limit(progs, group);
         }
     }
-    pthread_mutex_unlock(&g->mutex);
+    unlock_groups(g);
 }
 
 /* Makes maps in advance. */
