@@ -80,8 +80,8 @@ def frames(count, payload=b"", source=RED, destination=GREEN):
 
 
 def too_long(count):
-    """Frames that only an AF_XDP socket sends."""
-    return frames(count, bytes(MTU - 24))
+    """Frames as long as the MTU and a tag of 802.1ad allow: only an AF_XDP socket sends them."""
+    return [frame[:12] + b"\x88\xa8\x00\x07" + frame[12:] for frame in frames(count, bytes(MTU - 28))]
 
 
 @contextlib.contextmanager
