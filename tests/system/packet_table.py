@@ -178,6 +178,11 @@ def _jumbo(size):
         edit(f"pop a tag, {size}", ether(tagged), in_tag, "pop_vlan", plain),
         edit(f"set a label, {size}", ether(label / udp4(data)), "eth_type(0x8847),mpls(label=77,tc=0,ttl=9,bos=1)",
              "set(mpls(label=78,tc=5,ttl=8,bos=1))", ether(MPLS(label=78, cos=5, ttl=8, s=1) / udp4(data))),
+        edit(f"push a service tag, {size}", ether(tagged), in_tag, "push_vlan(tpid=0x88a8,vid=10,pcp=0)",
+             ether(Dot1Q(vlan=10) / tagged, type=0x88a8)),
+        edit(f"route IPv6, {size}", ether(IPv6(src="fc00::1", dst="fc00::2") / UDP(sport=1000, dport=2000) / data), IP6,
+             "set(ipv6(src=fc00::a,dst=fc00::b,hlimit=63))",
+             ether(IPv6(src="fc00::a", dst="fc00::b", hlim=63) / UDP(sport=1000, dport=2000) / data)),
         edit(f"truncate, {size}", plain, IP4, "trunc(100)", bytes(plain)[:100], tcx=False),
         edit(f"truncate a little, {size}", plain, IP4, f"trunc({size})", bytes(plain)[:size], tcx=False),
         Row(f"recirculate, {size}", bytes(plain),
@@ -187,6 +192,10 @@ def _jumbo(size):
         Row(f"two ports, {size}", bytes(plain), [(IP4, "{green},{blue}")], {"green": bytes(plain), "blue": bytes(plain)}),
         Row(f"between outputs, {size}", bytes(plain), [(IP4, "{green},set(ipv4(ttl=5)),{blue}")],
             {"green": bytes(plain), "blue": bytes(ether(_ip(udp4(data), ttl=5)))}, xdp=False),
+        Row(f"clone, {size}", bytes(plain), [(IP4, "clone(push_vlan(vid=3,pcp=0),{green}),{blue}")],
+            {"green": bytes(ether(Dot1Q(vlan=3) / udp4(data))), "blue": bytes(plain)}, xdp=False, tcx=False),
+        Row(f"edits, then two ports, {size}", bytes(plain), [(IP4, "set(ipv4(ttl=5)),push_vlan(vid=3,pcp=0),{blue},{green}")],
+            {name: bytes(ether(Dot1Q(vlan=3) / _ip(udp4(data), ttl=5))) for name in ("blue", "green")}),
     ]
 
 

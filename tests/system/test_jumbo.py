@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of 4,000 and 9,000 bytes where the switch does more than match and edit (packet_table.py has that).
+
+    red, green, blue, host (br0): MTU 9000
+"""
+import os
+import select
+
+import pytest
+
+import jumbo
+import lab
+import switch as switches
+import tap
+import traffic
+import wire
+from test_conntrack import stateful
+
+MTU, SIZES = 9000, (4000, 9000)
+HOOKS = ("xdp", "tcx", "both")
+
+pytestmark = pytest.mark.skipif(not jumbo.MULTI_BUFFER, reason="this kernel has no AF_XDP sockets for frames in several "
+                                "buffers (Linux 6.6)")
+
+
+@pytest.fixture(params=HOOKS)
+def jumbos(request, network):
+    """The network with jumbo frames, on each hook."""
+    if switches.DATAPATH != "xdp":
+        pytest.skip("only our datapath has hooks")
+    network.switch.vsctl("set", "open", ".", f"other_config:xdp-hook={request.param}")
+    for name in "red", "green", "blue":
+        lab.run("ip", "link", "set", f"to-{name}", "mtu", MTU)
+        getattr(network, name).run("ip", "link", "set", "eth0", "mtu", MTU)
+        lab.wait_until(lambda name=name: network.switch.status(f"to-{name}").get("xdp-hook") == request.param, request.param)
+    lab.run("ip", "link", "set", "br0", "mtu", MTU)
+    traffic.wait_for_ping(network.red, "10.0.0.2", size=MTU - 28, options=("-M", "do"))
+    return network
+
+
+def udp(source, target, size):
+    """A datagram in a frame of 'size' bytes."""
+    return wire.udp_frame(lab.mac_of(source), lab.mac_of(target), bytes(number % 251 for number in range(size - 42)))
+
+
+def is_udp(frame):
+    return frame[12:14] == b"\x08\x00" and frame[23] == 17
+
+
+def test_everybody(jumbos):
+    """TCP, datagrams and the host's own packets, of one frame and of several fragments."""
+    for address in "10.0.0.2", "10.0.0.100", "fc00::2":
+        assert traffic.ping(jumbos.red, address, size=MTU - 48, options=("-M", "do")) >= 3
+        assert traffic.ping(jumbos.red, address, size=20000) >= 3
+    traffic.tcp(jumbos.red, jumbos.green, "10.0.0.2", size=8 << 20)
+    traffic.tcp(jumbos.green, jumbos.host, "fc00::100", size=8 << 20)
+    assert traffic.udp(jumbos.red, jumbos.blue, "10.0.0.3", count=20, size=30000) == 20
+
+
+def test_conntrack(jumbos):
+    """Also of fragments, which are put together for it."""
+    stateful(jumbos.switch)
+    assert traffic.ping(jumbos.red, "10.0.0.2", size=MTU - 28, options=("-M", "do")) >= 3
+    assert traffic.ping(jumbos.red, "10.0.0.2", size=30000) >= 3
+    assert traffic.ping(jumbos.red, "fc00::2", size=30000) >= 3
+    traffic.tcp(jumbos.red, jumbos.green, "10.0.0.2", size=2 << 20)
+
+
+def test_source_nat(jumbos):
+    stateful(jumbos.switch, nat=",nat", commit=",nat(src=10.0.0.77)")
+    jumbos.green.run("ip", "neighbour", "add", "10.0.0.77", "lladdr", lab.mac_of(jumbos.red), "dev", "eth0")
+    traffic.tcp(jumbos.red, jumbos.green, "10.0.0.2", size=2 << 20)
+    assert traffic.udp(jumbos.red, jumbos.green, "10.0.0.2", count=10, size=8000) == 10
+    assert "dst=10.0.0.77" in jumbos.switch.appctl("dpctl/dump-conntrack")
+
+
+def test_mirror(jumbos):
+    jumbos.switch.expected.append("reserved exclusively for mirroring")
+    jumbos.switch.vsctl("--", "--id=@blue", "get", "port", "to-blue", "--", "--id=@m", "create", "mirror", "name=m",
+                        "select_all=true", "output_port=@blue", "--", "set", "bridge", "br0", "mirrors=@m")
+    with wire.Wire(jumbos.red) as red, wire.Wire(jumbos.green) as green, wire.Wire(jumbos.blue) as blue:
+        for size in SIZES:
+            frame = udp(jumbos.red, jumbos.green, size)
+            for _ in range(3):
+                red.send(frame)
+                assert green.receive(is_udp) == blue.receive(is_udp) == [frame]
+    jumbos.switch.vsctl("clear", "bridge", "br0", "mirrors")
+
+
+def test_packet_out_and_in(jumbos):
+    """A controller's packets, and those that one asks for."""
+    with wire.Wire(jumbos.green) as green:
+        for size in SIZES:
+            frame = udp(jumbos.red, jumbos.green, size)
+            jumbos.switch.ofctl("packet-out", "br0", f"in_port=controller packet={frame.hex()} actions=output:to-green")
+            assert green.receive(is_udp) == [frame]
+
+
+def test_tap(jumbos):
+    """Both ways, from a reader without offloads."""
+    guest = jumbos.world.enter_context(tap.Tap("tap0", header=False))
+    lab.run("ip", "link", "set", "tap0", "mtu", MTU)
+    jumbos.switch.add_port("tap0")
+    jumbos.switch.flows("br0", "in_port=tap0,actions=to-green", "in_port=to-red,actions=tap0", "actions=drop")
+    with wire.Wire(jumbos.red) as red, wire.Wire(jumbos.green) as green:
+        for size in SIZES:
+            frame = udp(jumbos.red, jumbos.green, size)
+            for _ in range(3):
+                guest.send(frame)
+                assert green.receive(is_udp) == [frame]
+                red.send(frame)
+                assert next(received for received in from_tap(guest) if is_udp(received)) == frame
+
+
+def from_tap(guest):
+    while select.select([guest.fileno()], [], [], lab.PATIENCE)[0]:
+        yield os.read(guest.fileno(), 1 << 16)
+
+
+@pytest.mark.parametrize("kind", ("vxlan", "geneve", "gre"))
+def test_tunnel(jumbos, kind):
+    """Between two bridges of the switch, over an underlay of jumbo frames: pushed by programs, popped by the engine or by
+    programs."""
+    switch, host = jumbos.switch, jumbos.host
+    switch.expected += ["receive tunnel port not found", "xlate_key failed"]
+    far = jumbos.world.enter_context(lab.Namespace("far"))
+    lab.make_veth("to-far", far, mtu=MTU + 100)
+    lab.add_addresses(far, "eth0", "172.16.0.2/24")
+    switch.add_bridge("br-phy")
+    switch.add_port("to-far", bridge="br-phy")
+    lab.run("ip", "link", "set", "br-phy", "up", "mtu", MTU + 100)
+    lab.add_addresses(host, "br-phy", "172.16.0.1/24")
+    switch.add_port("tun0", interface=(f"type={kind}", "options:remote_ip=172.16.0.2", "options:key=42"))
+    switch.flows("br0", "in_port=to-red,actions=tun0", "in_port=tun0,actions=to-green", "actions=drop")
+    with wire.Wire(jumbos.red) as red, wire.Wire(far) as outside, wire.Wire(jumbos.green) as green:
+        for size in SIZES:
+            frame = udp(jumbos.red, jumbos.green, size)
+
+            def came(frame=frame):
+                red.send(frame)
+                return outside.receive(lambda received: received.endswith(frame), limit=1)
+            (pushed,) = lab.wait_until(came, "a frame in the tunnel")
+            back = turned(pushed, len(pushed) - len(frame))
+            outside.send(back)
+            assert green.receive(is_udp) == [frame]
+
+
+def turned(frame, header_len):
+    """The frame, from the other end of the tunnel."""
+    addresses = frame[6:12] + frame[:6]
+    ip = frame[14:34]
+    assert header_len > 34
+    return addresses + frame[12:14] + ip[:12] + ip[16:20] + ip[12:16] + frame[34:]
