@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools of Open vSwitch that people use, unmodified, on this datapath."""
+import json
 import re
 import signal
+
+import pytest
 
 import lab
 import switch as switches
@@ -56,3 +59,40 @@ def test_ovs_dpctl_top(network, tmp_path):
         counts = re.search(rf"in_port\({switch.dp_port('to-red')}\) +\d+ +(\d+) +(\d+)", output)
         assert int(counts[1]) >= 4 and int(counts[2]) >= 4 * 98, output
         assert re.search(r"eth_type\(0x0800\) +\d+ +\d+ +\d+", output), output
+
+
+def test_flow_library(network):
+    """Open vSwitch's parser of flows (ovs.flow, on which ovs-flowviz of later versions stands) takes each that is dumped here."""
+    switch = network.switch
+    switch.flows("br0", "in_port=to-red,icmp,actions=mod_vlan_vid:7,output:to-blue,strip_vlan,output:to-green", "priority=0,actions=normal")
+    assert traffic.ping(network.red, "10.0.0.2", count=2) == 2
+    program = ("import json, sys\nfrom ovs.flow.odp import ODPFlow\n"
+               "for line in sys.stdin:\n"
+               "    flow = ODPFlow(line.strip())\n"
+               "    print(json.dumps([flow.match.get('in_port'), flow.info.get('packets'), [list(a) for a in flow.actions]]))\n")
+    tree = switches.tool("ovs-vsctl").resolve().parent.parent / "python"
+    lines = switch.dump_flows()
+    answer = lab.run(PYTHON, "-c", program, text="\n".join(lines), env={**switch.env, "PYTHONPATH": str(tree)}, check=False)
+    if "requires netaddr" in answer or "requires pyparsing" in answer:
+        pytest.skip(f"ovs.flow lacks a module: {answer.strip().splitlines()[-1]}")
+    flows = [json.loads(line) for line in answer.splitlines()]
+    assert len(flows) == len(lines) and all(actions for _, _, actions in flows), answer
+    assert any("push_vlan" in actions[0] for _, _, actions in flows), answer
+
+
+def test_reports_of_open_vswitch(network):
+    """upcall/show, memory/show, dpctl/dump-dps, dpctl/show read as they do elsewhere."""
+    switch = network.switch
+    switch.flows("br0", "priority=0,actions=normal")
+    assert traffic.ping(network.red, "10.0.0.2", count=3) == 3
+    assert re.search(r"^xdp@ovs-xdp:\n +flows +: \(current [1-9]\d*\) \(avg \d+\) \(max \d+\) \(limit \d+\)\n"
+                     r" +dump duration : \d+ms\n +ufid enabled : true\n\n( +\d+: \(keys \d+\)\n)+",
+                     switch.appctl("upcall/show"), re.MULTILINE)
+    assert switch.appctl("dpctl/dump-dps").split() == ["xdp@ovs-xdp"]
+    assert re.search(r"lookups: hit:\d+ missed:\d+ lost:\d+\n +flows: [1-9]\d*\n +masks: hit:\d+ total:[1-9]\d* hit/pkt:",
+                     switch.appctl("dpctl/show"))
+
+    def memory():
+        return dict(pair.split(":", 1) for pair in switch.appctl("memory/show").split() if ":" in pair)
+    found = lab.wait_until(lambda: (found := memory()) and int(found.get("udpif keys", found.get("keys", 0))) and found, "memory/show")
+    assert int(found["ports"]) >= 4 and int(found["rules"]) >= 1, found

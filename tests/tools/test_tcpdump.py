@@ -179,3 +179,57 @@ def test_it_prints_and_ends(tmp_path):
     for arguments, sentence in (("nowhere",), "no such device"), (("-Q", "up", "lo"), "in, out or inout"), ((), "usage"), \
             (("-s", "0", "lo"), "no number"), (("-c", "x", "lo"), "no number"):
         assert sentence in lab.run(PROGRAM, *arguments, check=False)
+
+
+def test_rate(tmp_path):
+    """No more packets than --rate are copied in a second on each CPU; the others are counted, and all are forwarded."""
+    with world("xdp") as (switch, spaces):
+        switch.flows("br0", *RULES)
+        with Capture(tmp_path / "few", "-Q", "in", "--rate", "5", "to-red", "udp") as few, wire.Wire(spaces["green"]) as green:
+            send(spaces, "red", "green", b"settle")
+            assert green.receive(lambda frame: b"settle" in frame)
+            send(spaces, "red", "green", b"many", n=100)
+            assert len(green.receive(lambda frame: b"many" in frame, 100)) == 100
+            lab.wait_until(lambda: few.count(b"many"), "some")
+            few.end()
+        beyond = re.search(r"^(\d+) packets more matched in XDP and tcx: (\d+) above --rate 5", few.said(), re.MULTILINE)
+        assert beyond and int(beyond[2]) >= 80 and int(beyond[2]) + few.count(b"many") <= 101, few.said()
+
+
+def test_stopped_reader(tmp_path):
+    """A capture that stops reading loses packets, which it counts; the switch loses none."""
+    with world("xdp") as (switch, spaces):
+        switch.flows("br0", *RULES)
+        with Capture(tmp_path / "slow", "-Q", "in", "--rate", "1000000", "to-red", "udp") as slow, wire.Wire(spaces["green"]) as green:
+            slow.process.send_signal(signal.SIGSTOP)
+            for _ in range(50):
+                send(spaces, "red", "green", b"x" * 1400, n=100)
+                assert len(green.receive(lambda frame: b"xxxx" in frame, 100)) == 100
+            slow.process.send_signal(signal.SIGCONT)
+            lab.wait_until(lambda: slow.count(b"xxxx"), "what was not lost")
+
+            # The kernel says how many were lost with the next that is not.
+            def last():
+                send(spaces, "red", "green", b"last")
+                return slow.count(b"last")
+            lab.wait_until(last, "a packet after those that were lost")
+            slow.end()
+        lost = re.search(r"(\d+) while the buffer was full$", slow.said(), re.MULTILINE)
+        assert lost and int(lost[1]) > 0 and slow.count(b"xxxx") < 5000, slow.said()
+
+
+def test_daemon_restarts(tmp_path):
+    """The programs are exchanged under a capture: it goes on with the new ones."""
+    with world("xdp") as (switch, spaces):
+        switch.flows("br0", *RULES)
+        with Capture(tmp_path / "on", "-Q", "in", "to-red", "udp") as capture:
+            send(spaces, "red", "green", b"before")
+            lab.wait_until(lambda: capture.count(b"before"), "the first")
+            switch.crash()
+            switch.start()
+
+            def seen():
+                send(spaces, "red", "green", b"after")
+                return capture.count(b"after")
+            lab.wait_until(seen, "a packet of the new daemon's program")
+            assert capture.process.poll() is None
