@@ -54,6 +54,15 @@ DP_INLINE int dp_ct_lock(struct dp_ct_bucket *bucket, __u32 owner)
 
 DP_INLINE void dp_ct_unlock(struct dp_ct_bucket *bucket) { __sync_lock_test_and_set(&bucket->lock, 0); }
 
+/* What follows entry 'first' - 1 in the free list, whose key is 'key'.  Entries that were never used follow each other without
+ * having been written; behind the last there is none. */
+DP_INLINE __u32 dp_ct_next_free(const struct dp_ct_key *key, __u32 first)
+{
+    __u32 next = DP_READ_ONCE(key->next_free);
+
+    return next ? next : first + 1;
+}
+
 /* Takes an index from the free list.  Returns it + 1, or 0. */
 DP_INLINE __u32 dp_ct_allocate(struct dp_ctx *ctx, struct dp_ct_head *head)
 {
@@ -68,7 +77,7 @@ DP_INLINE __u32 dp_ct_allocate(struct dp_ctx *ctx, struct dp_ct_head *head)
 
         __u32 first = DP_CT_FREE_FIRST(free);
 
-        if (dp_ct_swap(&head->free, &free, DP_CT_FREE(DP_READ_ONCE(key->next_free), DP_CT_FREE_TAG(free) + 1))) {
+        if (dp_ct_swap(&head->free, &free, DP_CT_FREE(dp_ct_next_free(key, first), DP_CT_FREE_TAG(free) + 1))) {
             return first;
         }
     }

@@ -70,7 +70,7 @@ struct dp_ct_head {
 };
 _Static_assert(sizeof(struct dp_ct_head) == 256, "head of connections layout");
 
-/* The free list: index + 1 of its first entry, 0 if there is none, and a number that each change increments. */
+/* The free list: index + 1 of its first entry, 0 or n + 1 if there is none, and a number that each change increments. */
 #define DP_CT_FREE(FIRST, TAG) ((__u64) (TAG) << 32 | (__u32) (FIRST))
 #define DP_CT_FREE_FIRST(FREE) ((__u32) (FREE))
 #define DP_CT_FREE_TAG(FREE) ((__u32) ((FREE) >> 32))
@@ -108,7 +108,7 @@ struct dp_ct_key {
     __u8 nat;                   /* DP_CT_NAT_SRC or DP_CT_NAT_DST: what packets of direction 0 have rewritten. */
     __u8 pad;
     __u32 limit_seq;            /* 'seq' of the zone that counts it. */
-    __u32 next_free;            /* Index + 1 of the next free entry while this one is free. */
+    __u32 next_free;            /* Index + 1 of the next free entry while this one is free; 0: the one behind it. */
     __u32 l4[2][2];             /* By direction: of source and destination, DP_CT_L4(). */
     __u32 ip4[2][2];
     __u64 pad1;

@@ -41,7 +41,9 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
         goto error;
     }
     oxdp_ct_marks_rebuild(ct);
-    oxdp_ct_list_free(ct);
+    if (has_old) {
+        oxdp_ct_list_free(ct);
+    }
     *ret = ct;
     return 0;
 
@@ -62,7 +64,7 @@ void oxdp_ct_destroy(struct oxdp_ct *ct)
     }
 }
 
-/* Empty tables: no entry is alive, which its life says as well as its key. */
+/* Of empty tables. */
 static int init_head(struct oxdp_ct *ct)
 {
     static const uint32_t seconds[DP_CT_N_TIMEOUTS] = {
@@ -75,6 +77,7 @@ static int init_head(struct oxdp_ct *ct)
 
     head->version = DP_CT_VERSION;
     head->n = ct->config.n;
+    head->free = DP_CT_FREE(1, 0);      /* And so on: dp_ct_next_free(). */
     head->bucket_last = ct->mem.n_buckets - 1;
     head->n_marks = ct->mem.n_marks;
     head->n_policies = ct->mem.n_policies;
@@ -89,9 +92,6 @@ static int init_head(struct oxdp_ct *ct)
         ticks[i] = oxdp_ct_to_ticks(ct, seconds[i]);
     }
     oxdp_ct_set_default_policy(ct, ticks);
-    for (uint32_t i = 0; i < ct->mem.n_lives; i++) {
-        ct->mem.lives[i].state = DP_CT_DEAD;
-    }
     __atomic_store_n(&head->magic, DP_CT_MAGIC, __ATOMIC_RELEASE);
     return 0;
 }

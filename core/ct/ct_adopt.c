@@ -170,7 +170,7 @@ static void mend_buckets(struct oxdp_ct *ct, const uint8_t *whole, uint32_t *els
 void oxdp_ct_list_free(struct oxdp_ct *ct)
 {
     uint32_t tag = DP_CT_FREE_TAG(ct->mem.head->free) + 1;
-    uint32_t first = 0;
+    uint32_t first = ct->mem.n_keys + 1;
 
     for (uint32_t i = ct->mem.n_keys; i-- > 0;) {
         if (!(ct->mem.keys[i].flags & DP_CT_KEY_USED)) {

@@ -104,9 +104,11 @@ bool oxdp_ct_marks_hold(struct oxdp_ct *ct, uint32_t i)
 
 void oxdp_ct_marks_rebuild(struct oxdp_ct *ct)
 {
+    bool fresh = !ct->mem.head->n_conns;        /* Nothing is read of what was never written. */
+
     ct->marks->free = 0;
     for (uint32_t i = ct->mem.n_marks; --i > 0;) {
-        if (ct->mem.marks[i].refs) {
+        if (!fresh && ct->mem.marks[i].refs) {
             link(ct, i);
         } else {
             ct->marks->next[i] = ct->marks->free;

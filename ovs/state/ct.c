@@ -6,13 +6,11 @@
 #include "ovs/state/ct_private.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <unistd.h>
 
 #include "core/kernel/grace.h"
 #include "core/kernel/libbpf_log.h"
 #include "core/kernel/ticks.h"
-#include "core/privilege.h"
 #include "core/programs/ct_pins.h"
 #include "ipf.h"
 #include "openvswitch/poll-loop.h"
@@ -91,16 +89,17 @@ dpif_xdp_ct_ticks(const struct dpif_xdp_ct *ct, long long int ms)
     return ct->first_ticks + (ms - ct->first_ms) * ct->hz / 1000;
 }
 
-/* The ticks are the kernel's, which programs use, or ours.  Returns whether
- * they are the kernel's. */
+/* The ticks are the kernel's, which programs use, or without programs ours.
+ * Returns whether they are the kernel's. */
 static bool
 start_ticks(struct dpif_xdp_ct *ct)
+    OVS_REQUIRES(dpif_xdp_ct_mutex)
 {
     struct oxdp_ticks *ticks;
     bool shared;
 
     oxdp_libbpf_listen();
-    shared = oxdp_privilege_has(CAP_BPF) && !oxdp_ticks_open(&ticks);
+    shared = ct->progs && !oxdp_ticks_open(&ticks);
     oxdp_libbpf_heard();
     if (!shared) {
         ct->hz = PRIVATE_HZ;
@@ -138,7 +137,7 @@ make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
     struct oxdp_ct *tables = NULL;
     int error;
 
-    config.maps = start_ticks(ct);
+    config.maps = start_ticks(ct);      /* Nobody shares them else. */
     config.hz = ct->hz;
     error = -oxdp_ct_create(&config, old_fd, &tables);
     if (error && config.maps) {
@@ -159,7 +158,7 @@ make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
     ct->sweeper = ovs_thread_create("ct_sweep", sweep, ct);
     VLOG_INFO("%s: room for %"PRIu32" connections, %"PRIuSIZE" MB", ct->name,
               ct->max, oxdp_ct_bytes(ct->max) >> 20);
-    if (config.maps && ct->progs) {
+    if (config.maps) {
         error = -oxdp_ct_pins_add(ct->progs, tables);
         if (error) {
             VLOG_WARN("%s: connections will not outlive this process: cannot "
@@ -218,9 +217,8 @@ dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
     dpif_xdp_ct_lock(ct);
     ct->progs = progs;
     if (dpif_xdp_ct_tables(ct)) {
-        if (oxdp_ct_fd(dpif_xdp_ct_tables(ct), OXDP_CT_head) >= 0) {
-            oxdp_ct_pins_add(progs, dpif_xdp_ct_tables(ct));
-        }
+        VLOG_INFO("%s: connections were tracked before there were programs: "
+                  "they end with this process", ct->name);
         dpif_xdp_ct_unlock(ct);
         return;
     }

@@ -33,8 +33,8 @@ void dpif_xdp_ct_destroy(struct dpif_xdp_ct *);
 bool dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
 
 /* The programs are loaded.  The tables of the previous instance are
- * adopted; those that exist already are pinned.  The caller holds no lock that
- * an engine thread needs. */
+ * adopted.  Those that exist already stay memory of this process.  The caller
+ * holds no lock that an engine thread needs. */
 void dpif_xdp_ct_set_programs(struct dpif_xdp_ct *, struct oxdp_progs *);
 
 /* The tables: NULL while there are none; and made if there are none.  The

@@ -61,7 +61,7 @@ static uint32_t n_free(struct oxdp_ct *ct)
     const struct dp_ct_tables *t = oxdp_ct_tables(ct);
     uint32_t n = 0;
 
-    for (uint32_t i = DP_CT_FREE_FIRST(t->head->free); i; i = t->keys[i - 1].next_free) {
+    for (uint32_t i = DP_CT_FREE_FIRST(t->head->free); i && i <= t->n_keys; i = dp_ct_next_free(&t->keys[i - 1], i)) {
         assert_true(n++ < t->n_keys);
     }
     return n;

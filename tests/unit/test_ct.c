@@ -463,8 +463,10 @@ all_free(const struct dp_ct_tables *t)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = DP_CT_FREE_FIRST(DP_READ_ONCE(t->head->free)); i && n <= t->n_keys; n++) {
-        i = DP_READ_ONCE(t->keys[i - 1].next_free);
+    for (uint32_t i = DP_CT_FREE_FIRST(DP_READ_ONCE(t->head->free)); i && i <= t->n_keys && n <= t->n_keys; n++) {
+        uint32_t next = DP_READ_ONCE(t->keys[i - 1].next_free);
+
+        i = next ? next : i + 1;
     }
     return n == t->n_keys;
 }

@@ -42,7 +42,8 @@ static void check(struct ct_world *w, uint32_t n)
     for (uint32_t i = 0; i < w->tables.n_keys; i++) {
         used += !!(w->tables.keys[i].flags & DP_CT_KEY_USED);
     }
-    for (uint32_t i = DP_CT_FREE_FIRST(w->tables.head->free); i; i = w->tables.keys[i - 1].next_free) {
+    for (uint32_t i = DP_CT_FREE_FIRST(w->tables.head->free); i && i <= w->tables.n_keys;
+         i = dp_ct_next_free(&w->tables.keys[i - 1], i)) {
         n_free++;
     }
     for (uint32_t i = 0; i < w->tables.n_buckets; i++) {
