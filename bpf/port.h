@@ -34,13 +34,27 @@ static __always_inline void run_nothing(struct dp_run *run)
     run->flow = DP_NO_FLOW;
 }
 
-/* If run->passes is 0, only 'flow' and 'generation' of 'run' are valid. */
-static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, const struct bpf_port *port,
-                                        const struct dp_run *run, enum dp_reason reason)
+/* Bytes behind struct dp_record. */
+static __always_inline __u32 record_more(struct dp_ctx *ctx, const struct bpf_port *port, const struct dp_run *run)
 {
-    record->len = sizeof *record;
+    return !DP_OMITS_POPS(ctx) && run->passes && run->key.in_port != port->port_no ? DP_RECORD_TUNNEL_LEN : 0;
+}
+
+static __always_inline void fill_record_more(void *more, const struct dp_run *run)
+{
+    dp_store64(more, run->key.w[0]);
+    for (int i = 1; i < DP_RECORD_TUNNEL_WORDS; i++) {
+        dp_store64(more + 8 * i, run->key.w[DP_KEY_WORD(tun_id) - 1 + i]);
+    }
+}
+
+/* If run->passes is 0, only 'flow' and 'generation' of 'run' are valid.  'more' is record_more(). */
+static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, const struct bpf_port *port,
+                                        const struct dp_run *run, enum dp_reason reason, __u32 more)
+{
+    record->len = sizeof *record + more;
     record->reason = reason;
-    record->has = run->passes ? DP_RECORD_RECIRC : 0;
+    record->has = (run->passes ? DP_RECORD_RECIRC : 0) | (more ? DP_RECORD_TUNNEL : 0);
     record->passes = run->passes;
     record->in_port = port->port_no;
     record->flow = run->flow;

@@ -36,6 +36,9 @@
 /* BIG TCP: the length in its IP header is 0, but not in those of its segments. */
 DP_INLINE int dp_is_big(struct dp_ctx *ctx) { return ctx->gso_size && ctx->len > MAX_IP_LEN; }
 
+/* Set before load: the longest packet that the upcall pair takes with struct bpf_upcall_header in it. */
+const volatile __u32 upcall_max_len;
+
 /* All headers that are parsed are within these bytes. */
 #define DP_PULL_LEN 1088
 
@@ -162,6 +165,131 @@ DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp,
         dp_store16(inner + 12, dp_load16(eth + 12));
     }
     return 0;
+}
+
+#define MAX_HEADERS 138         /* Of a segment: Ethernet, a tag, IP and TCP with options. */
+
+/* Flags of bpf_skb_adjust_room() since Linux 6.3 (include/uapi/linux/bpf.h): the packet inside is of another IP version than
+ * the outer one. */
+#define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
+#define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
+
+/* No kernel function came with them.  This one, which is never called, came with Linux 6.4. */
+struct bpf_dynptr;
+extern int bpf_dynptr_from_skb(struct __sk_buff *ctx, __u64 flags, struct bpf_dynptr *dynptr) __attribute__((weak)) __ksym;
+
+DP_INLINE __u64 dp_tunnel_decap_flags(int outer_ip6, int inner_ip6)
+{
+    return outer_ip6 == inner_ip6 ? 0 : inner_ip6 ? ADJ_ROOM_DECAP_L3_IPV6 : ADJ_ROOM_DECAP_L3_IPV4;
+}
+
+/* bpf_skb_adjust_room() takes the bytes off behind the Ethernet header.  It knows only packets in IP, and leaves skb->protocol
+ * as it is for what is not IP inside.  A packet that is still to be segmented must be all that the outer one holds: the kernel
+ * may have merged several of these.  A tag inside becomes one in VLAN acceleration.  The engine must be able to get what was
+ * popped, with the tunnel's metadata. */
+DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 tags,
+                                    __u32 n)
+{
+    __u32 beside = dp_tag_beside(ctx) ? 1 : 0;
+    const __u8 *eth = dp_at(ctx, n & 0xff, DP_ETH_LEN + DP_VLAN_LEN);
+    __u32 ofs = (n & 0xff) + DP_ETH_LEN;
+
+    if (tags != beside || frame->l3 != DP_ETH_LEN || !eth) {
+        return 1;
+    }
+
+    dp_be16 type = dp_load_be16(eth + 12);
+
+    if (dp_is_vlan(type)) {
+        ofs += DP_VLAN_LEN;
+        type = dp_load_be16(eth + 16);
+        if (dp_is_vlan(type)) {
+            return 1;
+        }
+    }
+
+    int ip6 = DP_BE16_IS(type, DP_ETH_IP6);
+
+    if (ctx->len < ofs + (ip6 ? DP_IP6_LEN : DP_IP4_LEN)
+        || (!bpf_dynptr_from_skb && dp_tunnel_decap_flags(!(frame->has & DP_HAS_IP4), ip6))) {
+        return 1;
+    }
+    if (!ctx->gso_size) {
+        return ctx->len - (n & 0xff) + DP_RECORD_TUNNEL_LEN > upcall_max_len;
+    }
+
+    const __u8 *ip = dp_at(ctx, ofs, DP_IP4_LEN);
+
+    if (!ip || key->tun_ip4_dst.raw || key->tun_ip6_dst[0] | key->tun_ip6_dst[1]) {
+        return 1;
+    }
+
+    __u32 length = ip6 ? DP_IP6_LEN + dp_ntohs(dp_load_be16(ip + 4)) : dp_ntohs(dp_load_be16(ip + 2));
+    __u8 proto = ip6 ? ip[6] : ip[9];
+
+    return ctx->gso_size + MAX_HEADERS + DP_RECORD_TUNNEL_LEN > upcall_max_len
+        || (!ip6 && !DP_BE16_IS(type, DP_ETH_IP4)) || ctx->len != ofs + length || (proto != DP_IP_TCP && proto != DP_IP_UDP);
+}
+
+DP_INLINE int dp_csum_left(struct dp_ctx *ctx);
+
+/* bpf_csum_level() fails unless the kernel or the device has verified checksums.  A packet that is CHECKSUM_PARTIAL comes from
+ * this machine; with a checksum inside left, the outer one is right when that is completed. */
+DP_INLINE int dp_tunnel_verified(struct dp_ctx *ctx)
+{
+    if (bpf_csum_level(ctx, BPF_CSUM_LEVEL_QUERY) >= 0 || dp_csum_left(ctx)) {
+        return 1;
+    }
+    return (long) ctx->data_end - (long) ctx->data == ctx->len ? 0 : -1;
+}
+
+DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int checksum)
+{
+    const __u8 *inner = dp_at(ctx, n & 0xff, DP_ETH_LEN + DP_VLAN_LEN);
+    __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
+    __u64 addresses;
+    __u32 addresses_rest, tag;
+    dp_be16 type;
+    __u8 *eth;
+
+    if (!inner) {
+        return -1;
+    }
+    addresses = dp_load64(inner);
+    addresses_rest = dp_load32(inner + 8);
+    tag = dp_load32(inner + 12);
+    type = dp_load_be16(inner + 12);
+    if (dp_is_vlan(type)) {
+        type = dp_load_be16(inner + 16);
+        n += DP_VLAN_LEN;
+    } else {
+        tag = 0;
+    }
+    flags |= dp_tunnel_decap_flags(outer_ip6, DP_BE16_IS(type, DP_ETH_IP6));
+    if (bpf_skb_adjust_room(ctx, -(int) n, BPF_ADJ_ROOM_MAC, flags)) {
+        return -1;
+    }
+    eth = dp_at(ctx, 0, DP_ETH_LEN);
+    if (!eth) {
+        return -1;
+    }
+    dp_store64(eth, addresses);
+    dp_store32(eth + 8, addresses_rest);
+    dp_store16(eth + 12, type.raw);
+    ctx->DP_DISGUISED = !DP_BE16_IS(type, DP_ETH_IP6) && !DP_BE16_IS(type, DP_ETH_IP4);
+    if (checksum) {
+        bpf_csum_level(ctx, BPF_CSUM_LEVEL_DEC);
+    }
+    if (!tag) {
+        return 0;
+    }
+
+    union {
+        __u32 raw;
+        struct { dp_be16 tpid, tci; } tag;
+    } u = { tag };
+
+    return bpf_skb_vlan_push(ctx, u.tag.tpid.raw, dp_ntohs(u.tag.tci));
 }
 
 /* Folded to 32 bits, as the kernel's helpers take it. */

@@ -9,7 +9,9 @@
  *
  * The record of dp/record.h travels in the frame, behind the addresses, where segmentation copies it to each frame:
  *
- *     dst src [VLAN tag] UPCALL_ETH_TYPE pad record | type payload ...
+ *     dst src [VLAN tag] UPCALL_ETH_TYPE slot record | type payload ...
+ *
+ * The type is UPCALL_LONG_ETH_TYPE if the record has the metadata of a tunnel.
  *
  * The tag stands there if it was in VLAN acceleration: the pair's device puts it into the frame. */
 
@@ -42,11 +44,11 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define TCX_NEXT TC_ACT_UNSPEC          /* The same number, also for clsact. */
 #define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments. */
+#define UPCALL_LONG_ETH_TYPE 0x88b6     /* Likewise. */
 #define ADDRESSES_LEN 12
 
-/* Set before load: the device of the upcall pair that tcx sends to, and the longest packet that it takes. */
+/* Set before load: the device of the upcall pair that tcx sends to. */
 const volatile __u32 upcall_ifindex;
-const volatile __u32 upcall_max_len;
 
 /* Set while the program runs: until when, in jiffies, the peers' members of struct bpf_skb_output are valid. */
 volatile __u64 peers_until;
@@ -150,31 +152,48 @@ static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_sk
     return bpf_redirect_peer(output->ifindex, 0);
 }
 
+/* Puts the record into the packet.  0, or not if there is no room.  A stage: it needs the stack after dp_pipeline(). */
+DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run, __u32 reason)
+{
+    struct bpf_upcall_header *header;
+    __u8 *eth, *old;
+    __u32 more;
+
+    if (!port || !run) {
+        return 1;
+    }
+    more = record_more(ctx, port, run);
+    if (bpf_skb_change_head(ctx, sizeof *header + more, 0)) {
+        return 1;
+    }
+    eth = (__u8 *) (long) ctx->data;
+    header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
+    old = eth + sizeof *header + (more ? DP_RECORD_TUNNEL_LEN : 0);
+    if ((void *) (header + 1) > (void *) (long) ctx->data_end || (void *) old + ADDRESSES_LEN > (void *) (long) ctx->data_end) {
+        return 1;
+    }
+    dp_store64(eth, dp_load64(old));
+    dp_store32(eth + 8, dp_load32(old + 8));
+    header->eth_type = more ? dp_htons(UPCALL_LONG_ETH_TYPE) : dp_htons(UPCALL_ETH_TYPE);
+    header->counter_slot = port->counter_slot;
+    fill_record(ctx, &header->record, port, run, reason, more);
+    if (more && (void *) (header + 1) + DP_RECORD_TUNNEL_LEN <= (void *) (long) ctx->data_end) {
+        fill_record_more(header + 1, run);
+    }
+    return 0;
+}
+
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length)
 {
-    struct bpf_upcall_header *header;
-    __u8 *eth;
-
     if (!ctx->gso_size && length > upcall_max_len) {
         count_traced(ctx, port->counter_slot, DP_REASON_TOO_LONG, run, length);
         return TC_ACT_SHOT;
     }
-    if (bpf_skb_change_head(ctx, sizeof *header, 0)) {
+    if (put_record(ctx, port, run, reason)) {
         count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
         return TC_ACT_SHOT;
     }
-    eth = (__u8 *) (long) ctx->data;
-    header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
-    if ((void *) (header + 1) > (void *) (long) ctx->data_end) {
-        count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
-        return TC_ACT_SHOT;
-    }
-    dp_store64(eth, dp_load64(eth + sizeof *header));
-    dp_store32(eth + 8, dp_load32(eth + sizeof *header + 8));
-    header->eth_type = dp_htons(UPCALL_ETH_TYPE);
-    header->counter_slot = port->counter_slot;
-    fill_record(ctx, &header->record, port, run, reason);
     count_run(ctx, port->counter_slot, reason, run, length);
     return bpf_redirect(upcall_ifindex, 0);
 }
@@ -196,41 +215,58 @@ static __always_inline void copy(void *to, const void *from, __u32 len)
     }
 }
 
-/* On the peer of the upcall pair's device.  Moves the addresses and the tag to where the header was, and the record in
- * front of them. */
+/* Moves addresses and tag, 'head_len' bytes, to behind the record of 'len' bytes, and both 4 bytes towards the frame's end:
+ * what was between them goes. */
+static __always_inline int unwrap(struct xdp_md *ctx, const __u32 head_len, const __u32 len)
+{
+    __u8 *eth = (__u8 *) (long) ctx->data;
+    const struct bpf_upcall_header *header = (void *) (eth + head_len);
+    const __u32 gone = sizeof *header - sizeof header->record;
+    __u32 head[4], slot;
+
+    if (eth + head_len + gone + len > (__u8 *) (long) ctx->data_end) {
+        return XDP_PASS;                /* Not from oxdp_tcx(): the stack drops it. */
+    }
+    slot = header->counter_slot;
+    copy(head, eth, head_len);
+    DP_NO_UNROLL                        /* Forwards: the bytes overlap. */
+    for (__u32 i = gone; i < gone + len; i += 4) {
+        dp_store32(eth + i, dp_load32(eth + head_len + i));
+    }
+    copy(eth + gone + len, head, head_len);
+    if (bpf_xdp_adjust_head(ctx, gone)
+        || bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP) != XDP_REDIRECT) {
+        /* Tables need no context.  This program's is XDP's, not tcx's. */
+        count_lost(0, slot, DP_COUNTER_LOST_UPCALLS, 1);
+        return XDP_DROP;
+    }
+    return XDP_REDIRECT;
+}
+
+/* On the peer of the upcall pair's device. */
 SEC("xdp")
 int oxdp_upcall(struct xdp_md *ctx)
 {
     __u8 *eth = (__u8 *) (long) ctx->data;
-    __u8 *end = (__u8 *) (long) ctx->data_end;
-    struct bpf_upcall_header header;
-    __u32 head[4];
 
-    if (eth + ADDRESSES_LEN + sizeof header > end) {
-        return XDP_PASS;                /* Not from oxdp_tcx(): the stack drops it. */
+    if (eth + ADDRESSES_LEN + DP_VLAN_LEN + 2 > (__u8 *) (long) ctx->data_end) {
+        return XDP_PASS;
     }
-    copy(head, eth, sizeof head);
-    if (DP_BE16_IS(dp_load_be16(eth + ADDRESSES_LEN), UPCALL_ETH_TYPE)) {
-        copy(&header, eth + ADDRESSES_LEN, sizeof header);
-        eth += sizeof header;
-    } else {
-        if (eth + ADDRESSES_LEN + DP_VLAN_LEN + sizeof header > end) {
-            return XDP_PASS;
-        }
-        copy(&header, eth + ADDRESSES_LEN + DP_VLAN_LEN, sizeof header);
-        if (!DP_BE16_IS(header.eth_type, UPCALL_ETH_TYPE)) {
-            return XDP_PASS;
-        }
-        eth += sizeof header;
-        dp_store32(eth + ADDRESSES_LEN, head[3]);
+
+    dp_be16 type = dp_load_be16(eth + ADDRESSES_LEN);
+    dp_be16 type_behind_tag = dp_load_be16(eth + ADDRESSES_LEN + DP_VLAN_LEN);
+
+    if (DP_BE16_IS(type, UPCALL_ETH_TYPE)) {
+        return unwrap(ctx, ADDRESSES_LEN, DP_RECORD_LEN);
     }
-    copy(eth, head, ADDRESSES_LEN);
-    copy(eth - sizeof header.record, &header.record, sizeof header.record);
-    if (bpf_xdp_adjust_head(ctx, sizeof header - sizeof header.record)
-        || bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP) != XDP_REDIRECT) {
-        /* Tables need no context.  This program's is XDP's, not tcx's. */
-        count_lost(0, header.counter_slot, DP_COUNTER_LOST_UPCALLS, 1);
-        return XDP_DROP;
+    if (DP_BE16_IS(type, UPCALL_LONG_ETH_TYPE)) {
+        return unwrap(ctx, ADDRESSES_LEN, DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN);
     }
-    return XDP_REDIRECT;
+    if (DP_BE16_IS(type_behind_tag, UPCALL_ETH_TYPE)) {
+        return unwrap(ctx, ADDRESSES_LEN + DP_VLAN_LEN, DP_RECORD_LEN);
+    }
+    if (DP_BE16_IS(type_behind_tag, UPCALL_LONG_ETH_TYPE)) {
+        return unwrap(ctx, ADDRESSES_LEN + DP_VLAN_LEN, DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN);
+    }
+    return XDP_PASS;
 }

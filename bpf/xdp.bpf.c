@@ -170,6 +170,30 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
     return verdict;
 }
 
+/* Puts the record before the frame.  0, or not if there is no room.  A stage: it needs the stack after dp_pipeline(). */
+DP_STAGE int put_record(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run, __u32 reason)
+{
+    if (!port || !run) {
+        return 1;
+    }
+
+    __u32 more = record_more(ctx, port, run);
+    struct dp_record *record;
+
+    if (bpf_xdp_adjust_head(ctx, more ? -(int) (DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN) : -DP_RECORD_LEN)) {
+        return 1;
+    }
+    record = (void *) (long) ctx->data;
+    if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
+        return 1;
+    }
+    fill_record(ctx, record, port, run, reason, more);
+    if (more && (void *) (record + 1) + DP_RECORD_TUNNEL_LEN <= (void *) (long) ctx->data_end) {
+        fill_record_more(record + 1, run);
+    }
+    return 0;
+}
+
 static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length)
 {
@@ -179,18 +203,10 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
         count_traced(ctx, port->counter_slot, DP_REASON_NO_SOCKET, run, length);
         return XDP_DROP;
     }
-    if (bpf_xdp_adjust_head(ctx, -DP_RECORD_LEN)) {
+    if (put_record(ctx, port, run, reason)) {
         count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
         return XDP_DROP;
     }
-
-    struct dp_record *record = (void *) (long) ctx->data;
-
-    if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
-        count_traced(ctx, port->counter_slot, DP_REASON_NO_HEADROOM, run, length);
-        return XDP_DROP;
-    }
-    fill_record(ctx, record, port, run, reason);
 
     int verdict = bpf_redirect_map(&sockets, port->first_socket + queue, XDP_DROP);
 

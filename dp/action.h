@@ -155,7 +155,7 @@ DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame
 
         if (reason) {
             *ret_reason = reason;
-            return i == 0 && reason == DP_REASON_NO_MEMORY ? DP_COMMIT_NOTHING : DP_COMMIT_DROP;
+            return i == 0 && reason == DP_REASON_NO_MEMORY && dp_asks_itself(op) ? DP_COMMIT_NOTHING : DP_COMMIT_DROP;
         }
     }
     return DP_COMMITTED;
@@ -240,7 +240,12 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     DP_OPERATION(TNL_PUSH)
         return dp_tunnel_push(ctx, frame, key, op);
     DP_OPERATION(TNL_PUSH_CSUM)
-        return dp_tunnel_push(ctx, frame, key, op);
+        reason = dp_tunnel_push(ctx, frame, key, op);
+        return reason ? reason : dp_tunnel_checksum(ctx, frame->l4, frame->has & DP_HAS_IP6, frame->has & DP_HAS_UDP);
+    DP_OPERATION(TNL_POP)
+        return dp_tunnel_pop(ctx, frame, key, op);
+    DP_OPERATION(TNL_POP_GENEVE)
+        return dp_tunnel_pop(ctx, frame, key, op);
     DP_OPERATION(METER)
         return dp_meter_drops(ctx, frame, op->u.meter) ? DP_REASON_METERED : DP_REASON_FORWARDED;
     case DP_OP_SET_ETH:                 /* dp_commit_common(). */

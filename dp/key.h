@@ -18,7 +18,7 @@
 
 #define DP_HOT_WORDS 6
 #define DP_PACKET_WORDS 14      /* Parsed from the packet; the words behind are metadata. */
-#define DP_KEY_WORDS 30
+#define DP_KEY_WORDS 38
 #define DP_WARM_WORDS 3
 #define DP_FIRST_COLD (DP_HOT_WORDS + DP_WARM_WORDS)
 #define DP_COLD_WORDS (DP_KEY_WORDS - DP_FIRST_COLD)
@@ -27,6 +27,12 @@
 #define DP_FRAG_ANY 1           /* Any fragment. */
 #define DP_FRAG_LATER 2         /* Fragment with an offset: no transport header. */
 #define DP_ETH_TYPE_NONE 0x5ff  /* 802.2 frame without an Ethernet type. */
+
+/* In tun_flags: FLOW_TNL_F_* of Open vSwitch. */
+#define DP_TUN_OAM (1 << 0)
+#define DP_TUN_CSUM (1 << 2)
+#define DP_TUN_KEY (1 << 3)
+#define DP_TUN_OPTIONS (1 << 4) /* FLOW_TNL_F_UDPIF: options as in the packet. */
 
 struct dp_vlan {
     dp_be16 tpid;
@@ -124,7 +130,8 @@ union dp_key {
         /* 23 */
         dp_be64 tun_id;
         /* 24 */
-        __u16 tun_flags;        /* FLOW_TNL_F_* of Open vSwitch. */
+        __u8 tun_flags;         /* DP_TUN_*. */
+        __u8 tun_options_len;   /* Bytes of Geneve options. */
         __u8 tun_tos;
         __u8 tun_ttl;
         dp_be16 tun_tp_src;
@@ -135,6 +142,8 @@ union dp_key {
         /* 29 */
         dp_be32 tun_ip4_src;
         dp_be32 tun_ip4_dst;
+        /* 30 to 37 */
+        __u64 tun_options[8];   /* Of Geneve, as in the packet, zeroes behind them. */
     };
 };
 
@@ -146,5 +155,6 @@ _Static_assert(__builtin_offsetof(union dp_key, ip6_src_lo) == DP_HOT_WORDS * 8,
 _Static_assert(__builtin_offsetof(union dp_key, ip6_label) == DP_FIRST_COLD * 8, "first cold word");
 _Static_assert(__builtin_offsetof(union dp_key, dp_hash) == DP_PACKET_WORDS * 8, "first metadata word");
 _Static_assert(__builtin_offsetof(union dp_key, tun_id) == 23 * 8, "tunnel words");
+_Static_assert(__builtin_offsetof(union dp_key, tun_options) == 30 * 8, "tunnel options");
 
 #endif /* dp/key.h */

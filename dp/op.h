@@ -34,12 +34,15 @@
     X(OUTPUT,      0,                            "output to several ports")         \
     X(GROUP,       0,                            "output to several ports as the last action") \
     X(TNL_PUSH,    0,                            "push tunnel header")              \
-    X(TNL_PUSH_CSUM, 0,                          "push tunnel header with checksum")
+    X(TNL_PUSH_CSUM, 0,                          "push tunnel header with checksum") \
+    X(TNL_POP,     DP_HAS_L3 | DP_HAS_FIRST,     "pop tunnel header")               \
+    X(TNL_POP_GENEVE, DP_HAS_L3 | DP_HAS_FIRST,  "pop tunnel header of Geneve")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
 
-/* No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
+/* A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
+ * No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
 enum dp_op_code {
 #define X(NAME, NEEDS, TEXT) DP_OP_##NAME,
     DP_OPS(X)

@@ -40,7 +40,7 @@ struct dp_run {
     union dp_key key;           /* Of the last pass. */
     __u32 arrived;              /* For the hook: bytes of the frame as it arrived. */
     __u32 traced;               /* For the hook: number of the traced packet, or 0. */
-    struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after a pass. */
+    struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after recirculation. */
     __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
     __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the verifier
@@ -86,7 +86,6 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
         outcome.reason = run->reason;
         return outcome;
     }
-    run->frame.local_stack = 0;
     for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
         if (DP_OMITS(ctx, DP_PART(RECIRC))) {
             break;
@@ -124,8 +123,13 @@ DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
             key->w[i] = 0;
         }
     }
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_id), DP_KEY_WORDS)) {
-        for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORDS; i++) {
+    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_id), DP_KEY_WORD(tun_options))) {
+        for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORD(tun_options); i++) {
+            key->w[i] = 0;
+        }
+    }
+    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_options), DP_KEY_WORDS)) {
+        for (int i = DP_KEY_WORD(tun_options); i < DP_KEY_WORDS; i++) {
             key->w[i] = 0;
         }
     }
@@ -201,7 +205,8 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         const struct dp_op *op = DP_OMITS(ctx, DP_PART_OPS) ? 0 : dp_ops_at(ctx, first);
 
         if (!op || !dp_prepare(ctx, &run->frame, &run->key, op, first, n_ops)) {
-            return dp_upcall(run, index, run->generation, DP_REASON_UP_ENGINE);
+            return dp_upcall(run, index, run->generation, op && op->codes & DP_POP_OPS ? DP_REASON_UP_TUNNEL
+                             : DP_REASON_UP_ENGINE);
         }
 
         enum dp_committed committed = dp_commit(ctx, &run->frame, &run->key, op, first, n_ops, &run->reason);
@@ -216,6 +221,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
     dp_count(ctx, index, len, tcp_flags);
     if (fate == DP_FATE_RECIRC) {
         run->key.recirc_id = *ret_arg;
+        if (*ret_arg) {
+            run->frame.local_stack = 0; /* Only a packet that was in a tunnel is still as its sender made it. */
+        }
     }
     return fate;
 }

@@ -116,8 +116,8 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
 
     const struct dp_flow *flow = dp_flows_at(ctx, p->flow);
 
-    /* A flow that recirculates may want the key. */
-    if (!flow || dp_flow_identity(flow) != p->identity || flow->fate == DP_FATE_RECIRC) {
+    /* A flow that recirculates may want the key; not if it pops a tunnel's header, which clears it. */
+    if (!flow || dp_flow_identity(flow) != p->identity || (flow->fate == DP_FATE_RECIRC && flow->arg)) {
         return 0;
     }
     dp_store64(&frame->len, DP_BYTES(0, 4, len));

@@ -21,6 +21,7 @@
     X(UP_OFF,       UPCALL,  "the fast path is off")                                            \
     X(UP_MISS,      UPCALL,  "no flow matches")                                                 \
     X(UP_ENGINE,    UPCALL,  "the flow's actions need it")                                      \
+    X(UP_TUNNEL,    UPCALL,  "a tunnel's header that the program does not pop")                 \
     X(UP_PARSE,     UPCALL,  "headers beyond what the program parses")                          \
     X(UP_CHECKSUM,  UPCALL,  "its sender left the checksum to a device (CHECKSUM_PARTIAL)")     \
     X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \

@@ -7,8 +7,8 @@
  * it, so it is trusted.
  *
  * It carries what the engine must know of work that a program has done and that the frame does not show: 'has' says
- * which parts.  The next parts are the connection's state, zone, mark, label and original tuple after a ct()
- * (dp/key.h, words 16 to 22) and the metadata of a tunnel that was popped (words 23 to 29); a part is added at the end,
+ * which parts.  The next part is the connection's state, zone, mark, label and original tuple after a ct()
+ * (dp/key.h, words 16 to 22); a part is added at the end,
  * with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows it asks for the bit.  DP_RECORD_MAX_LEN
  * bounds the record: it is taken from the room for a frame, and so from the largest MTU (core/xsk/umem.h).
  */
@@ -17,13 +17,15 @@
 
 #include <linux/types.h>
 
+#include "dp/key.h"
 #include "dp/reason.h"
 
 /* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 3
+#define DP_RECORD_VERSION 4
 
 /* Parts of a record, besides what each has. */
 #define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */
+#define DP_RECORD_TUNNEL (1 << 1)       /* The packet was in a tunnel: its metadata is behind struct dp_record. */
 
 struct dp_record {
     __u16 len;          /* From its start to the frame: a multiple of 8. */
@@ -43,9 +45,14 @@ struct dp_record {
     __u32 trace;        /* Number of the traced packet (dp/trace.h); 0: it is not traced. */
 };
 
+/* DP_RECORD_TUNNEL: words of union dp_key, the first (in_port is the tunnel's), and those from tun_id on.  Of tun_options only
+ * what tun_options_len says is written. */
+#define DP_RECORD_TUNNEL_WORDS (1 + DP_KEY_WORDS - DP_KEY_WORD(tun_id))
+#define DP_RECORD_TUNNEL_LEN (DP_RECORD_TUNNEL_WORDS * 8)
+
 #define DP_RECORD_LEN 40
 #define DP_RECORD_MAX_LEN 192
 _Static_assert(sizeof(struct dp_record) == DP_RECORD_LEN && DP_RECORD_LEN % 8 == 0, "record layout");
-_Static_assert(DP_RECORD_LEN <= DP_RECORD_MAX_LEN, "record length");
+_Static_assert(DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN <= DP_RECORD_MAX_LEN, "record length");
 
 #endif /* dp/record.h */

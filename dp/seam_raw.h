@@ -70,6 +70,19 @@ DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp,
     return dp_adjust_head(ctx, -(int) len);
 }
 
+/* Whether the 'n' bytes before the packet inside cannot be taken off after 'tags' VLAN tags were popped: a tag is left. */
+DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 tags,
+                                    __u32 n)
+{
+    return frame->l3 - DP_VLAN_LEN * tags != DP_ETH_LEN;
+}
+
+/* Of the checksum of a tunnel's header: 1 it was verified, or need not be; 0 it must be; -1 it cannot be. */
+DP_INLINE int dp_tunnel_verified(struct dp_ctx *ctx) { return dp_has_frags(ctx) ? -1 : 0; }
+
+/* Takes off the 'n' bytes before the packet inside, among them a checksum if 'checksum'.  0, or negative errno. */
+DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int checksum) { return dp_adjust_head(ctx, n); }
+
 /* Updates the transport checksum at 'ofs' after bytes that it covers have changed.  'flags': DP_CSUM_*. */
 DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, __u32 flags)
 {

@@ -29,7 +29,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 9
+#define DP_TABLE_VERSION 10
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -48,9 +48,9 @@ struct dp_mask {
     __u64 warm[DP_WARM_WORDS];
     __u64 cold[DP_COLD_WORDS];
     __u8 cold_word[DP_COLD_WORDS];
-    __u8 pad[35];
+    __u8 pad[27];
 };
-_Static_assert(sizeof(struct dp_mask) == 320, "mask layout");
+_Static_assert(sizeof(struct dp_mask) == 384, "mask layout");
 
 /* First bucket and number of buckets (a power of two) less one. */
 #define DP_REGION(FIRST, LAST) ((__u64) (FIRST) << 32 | (LAST))
@@ -143,6 +143,12 @@ _Static_assert(sizeof(struct dp_prediction) == 256, "prediction layout");
 #define DP_MAX_TUNNEL_LEN 512   /* Bytes of a header that is pushed, from Ethernet to the inner frame. */
 #define DP_MIN_TUNNEL_LEN 38    /* Ethernet, IPv4, GRE. */
 
+enum dp_tunnel {
+    DP_TUNNEL_VXLAN,
+    DP_TUNNEL_GENEVE,
+    DP_TUNNEL_GRE,
+};
+
 #define DP_MAX_COPIES 11        /* Sent by one operation. */
 #define DP_MAX_GROUP 64         /* Ports of a group. */
 
@@ -186,6 +192,7 @@ struct dp_op {
             __u32 sum;                                                          /* Of the bytes behind Ethernet. */
             __u64 tail;                                                         /* The header's last 8 bytes. */
         } tunnel_push;
+        struct { __u32 port, kind; } tunnel_pop;                                /* The tunnel's port; enum dp_tunnel. */
     } u;
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");
@@ -240,7 +247,7 @@ struct dp_head {
     __u64 hash_key[DP_KEY_WORDS];       /* Random, odd: nobody outside can construct collisions. */
     __u8 order[2 * DP_MAX_MASKS];       /* Masks, most used first, in one of the halves; the other is for sorting. */
 };
-_Static_assert(sizeof(struct dp_head) == 536, "head layout");
+_Static_assert(sizeof(struct dp_head) == 600, "head layout");
 
 #define DP_MASKS_NOW(FIRST, N) ((FIRST) << 16 | (N))
 #define DP_MASKS_FIRST(NOW) ((NOW) >> 16 & DP_MAX_MASKS)        /* 0 or DP_MAX_MASKS. */

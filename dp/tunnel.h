@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Tunnels: TNL_PUSH, with the bytes of Open vSwitch's netdev_push_header() (lib/netdev-native-tnl.c).
+/* Tunnels: TNL_PUSH, with the bytes of Open vSwitch's netdev_push_header() (lib/netdev-native-tnl.c), and what it has in
+ * common with TNL_POP (dp/tunnel_pop.h).
  *
  * A header is pushed as the flow has it, whole; of each packet are the lengths, the source port of UDP, and checksums.
  *
@@ -7,7 +8,6 @@
  *
  *     dp_tunnel_refuses()      whether a header cannot be pushed here
  *     dp_tunnel_grow()         makes room for it before the frame
- *     dp_sum()                 adds up bytes
  */
 #ifndef DP_TUNNEL_H
 #define DP_TUNNEL_H 1
@@ -19,11 +19,15 @@
 #include "dp/reason.h"
 #include "dp/rss.h"
 #include "dp/set.h"
+#include "dp/tunnel_pop.h"
+#include "dp/tunnel_sum.h"
+
+#define DP_OMITS_PUSHES(CTX) (DP_OMITS_OP(CTX, DP_OP_TNL_PUSH) && DP_OMITS_OP(CTX, DP_OP_TNL_PUSH_CSUM))
 
 /* Whether no flow has to do with tunnels. */
-#define DP_OMITS_TUNNELS(CTX) (DP_OMITS_OP(CTX, DP_OP_TNL_PUSH) && DP_OMITS_OP(CTX, DP_OP_TNL_PUSH_CSUM))
+#define DP_OMITS_TUNNELS(CTX) (DP_OMITS_PUSHES(CTX) && DP_OMITS_POPS(CTX))
 
-#define DP_TUNNEL_OPS (1ull << DP_OP_TNL_PUSH | 1ull << DP_OP_TNL_PUSH_CSUM)
+#define DP_TUNNEL_OPS (1ull << DP_OP_TNL_PUSH | 1ull << DP_OP_TNL_PUSH_CSUM | DP_POP_OPS)
 
 /* What Open vSwitch chooses the source port by: its hash of addresses, protocol and ports.  Of a frame that was predicted
  * the key is not known, but such a one has all that. */
@@ -82,6 +86,12 @@ DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const
     const struct dp_op *op = dp_ops_at(ctx, first + index);
 
     if (!op) {
+        return 0;
+    }
+    if (!DP_OMITS_POPS(ctx) && 1ull << (op->code & 63) & DP_POP_OPS) {
+        return dp_tunnel_pop_prepare(ctx, frame, key, found >> 32, op);
+    }
+    if (DP_OMITS_PUSHES(ctx)) {
         return 0;
     }
     frame->entropy = dp_tunnel_entropy(ctx, frame, key);
@@ -145,53 +155,7 @@ DP_INLINE __u32 dp_tunnel_finish_ip(struct dp_ctx *ctx, int ip6, __u32 frame_len
     return DP_ETH_LEN + DP_IP4_LEN;
 }
 
-/* Sums up the 'SIZE' bytes at 'ofs' if they are in the frame and goes on behind them; the mask makes all values one for the
- * verifier. */
-#define DP_SUM_PIECE(SIZE)                              \
-    p = dp_at(ctx, ofs, SIZE);                          \
-    if (p) {                                            \
-        sum = dp_sum(p, SIZE, sum);                     \
-        ofs = (ofs + (SIZE)) & DP_MAX_SUM;              \
-    }                                                   \
-    DP_OPAQUE(ofs)
-#define DP_MAX_SUM 0x3fff
-#define DP_SUM_LOOP 256
-
-/* The sum of all bytes of the frame from 'ofs', an even number, on, in memory order. */
-DP_STAGE __u64 dp_tunnel_sum_all(struct dp_ctx *ctx, __u32 ofs)
-{
-    const __u8 *p;
-    __u32 sum = 0;
-
-    ofs &= DP_MAX_SUM;
-    for (int i = 0; i < DP_MAX_SUM / DP_SUM_LOOP; i++) {
-        p = dp_at(ctx, ofs, DP_SUM_LOOP);
-        if (!p) {
-            break;
-        }
-        sum = dp_sum(p, DP_SUM_LOOP, sum);
-        ofs = (ofs + DP_SUM_LOOP) & DP_MAX_SUM;
-        DP_OPAQUE(ofs);
-    }
-    DP_SUM_PIECE(128);
-    DP_SUM_PIECE(64);
-    DP_SUM_PIECE(32);
-    DP_SUM_PIECE(16);
-    DP_SUM_PIECE(8);
-    DP_SUM_PIECE(4);
-
-    __u64 all = sum;
-
-    p = dp_at(ctx, ofs, 2);
-    if (p) {
-        all += dp_load16(p);
-        ofs = (ofs + 2) & DP_MAX_SUM;
-    }
-    p = dp_at(ctx, ofs, 1);
-    return p ? all + DP_SWAP16((__u16) (*p << 8)) : all;
-}
-
-/* The checksum of the UDP header at 'ofs', or of the GRE header, now that all is in its place. */
+/* The checksum of the UDP header at 'ofs', or of the GRE header, after dp_tunnel_push().  Returns DP_REASON_FORWARDED. */
 DP_STAGE int dp_tunnel_checksum(struct dp_ctx *ctx, __u32 ofs, __u32 ip6, __u32 is_udp)
 {
     __u64 sum = 0;
@@ -277,9 +241,6 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
 
         dp_store16(udp, dp_htons(port).raw);
         dp_store16(udp + 4, dp_htons(frame_len - l4).raw);
-    }
-    if (op->code == DP_OP_TNL_PUSH_CSUM && !DP_OMITS_OP(ctx, DP_OP_TNL_PUSH_CSUM)) {
-        dp_tunnel_checksum(ctx, l4, ip6, is_udp);
     }
     if (DP_TAKES_SKBS) {
         dp_csum_packet(ctx, dp_tunnel_sum(ctx, op, len, ip6));

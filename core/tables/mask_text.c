@@ -90,6 +90,7 @@ static const struct field fields[] = {
     FIELD(ct_ip4_dst, ANY, ADDRESS),
     FIELD(tun_id, ANY, BYTES),
     FIELD(tun_flags, ANY, NUMBER),
+    FIELD(tun_options_len, ANY, NUMBER),
     FIELD(tun_tos, ANY, NUMBER),
     FIELD(tun_ttl, ANY, NUMBER),
     FIELD(tun_tp_src, ANY, BYTES),
@@ -98,6 +99,7 @@ static const struct field fields[] = {
     FIELD(tun_ip4_dst, ANY, ADDRESS),
     FIELD(tun_ip6_src, ANY, ADDRESS),
     FIELD(tun_ip6_dst, ANY, ADDRESS),
+    FIELD(tun_options, ANY, BYTES),
 };
 
 static bool has_kind(const union dp_key *flow, enum kind kind);
@@ -115,7 +117,7 @@ char *oxdp_mask_to_text(const union dp_key *mask, const union dp_key *flow)
         return NULL;
     }
     for (const struct field *f = fields; f < fields + DP_ARRAY_SIZE(fields); f++) {
-        uint8_t bits[32], zero[32] = { 0 };
+        uint8_t bits[64], zero[64] = { 0 };
         size_t len = 0;
 
         for (int i = 0; has_kind(flow, f->kind) && i < 2; i++) {

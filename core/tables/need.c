@@ -138,6 +138,12 @@ void oxdp_needs_close(struct oxdp_needs *needs)
     if (needs->ops & (OP(HASH) | OP(TNL_PUSH) | OP(TNL_PUSH_CSUM))) {
         needs->words |= DP_WORD(2) | DP_WARM;
     }
+    if (needs->ops & (OP(TNL_POP) | OP(TNL_POP_GENEVE))) {
+        needs->words |= DP_WORDS(DP_KEY_WORD(tun_id), DP_KEY_WORD(tun_options));
+    }
+    if (needs->ops & OP(TNL_POP_GENEVE)) {
+        needs->words |= DP_WORDS(DP_KEY_WORD(tun_options), DP_KEY_WORDS);
+    }
     if (needs->ops & OP(CT_CLEAR)) {
         needs->words |= DP_WORDS(DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id));
     }

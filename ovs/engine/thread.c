@@ -25,6 +25,7 @@
 #include "netdev.h"
 #include "ovs-numa.h"
 #include "ovs/base/usdt.h"
+#include "ovs/fastpath/compile.h"
 #include "ovs/fastpath/fastpath.h"
 #include "socket-util.h"
 #include "timeval.h"
@@ -360,6 +361,9 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
                 packet->md.dp_hash = record->dp_hash;
                 packet->md.skb_priority = record->skb_priority;
                 packet->md.pkt_mark = record->skb_mark;
+            }
+            if (record->has & DP_RECORD_TUNNEL) {
+                dpif_xdp_compile_get_tunnel(record + 1, &packet->md);
             }
             burst->matched[dp_packet_batch_size(batch)]
                 = dpif_xdp_fastpath_matched(dp, record);

@@ -88,7 +88,8 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_RECIRC:
-        if (p->trunc || p->tunnelled) {
+        /* Number 0 is what tells popping from it (dp/predict.h). */
+        if (p->trunc || p->tunnelled || !nl_attr_get_u32(a)) {
             p->reason = DPIF_XDP_COMPILE_ACTION;
             break;
         }
@@ -154,6 +155,10 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         dpif_xdp_compile_tunnel_push(p, nl_attr_get(a));
         break;
 
+    case OVS_ACTION_ATTR_TUNNEL_POP:
+        dpif_xdp_compile_tunnel_pop(p, nl_attr_get_u32(a));
+        break;
+
     case OVS_ACTION_ATTR_UNSPEC:
     case OVS_ACTION_ATTR_USERSPACE:
     case OVS_ACTION_ATTR_SAMPLE:
@@ -165,7 +170,6 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
     case OVS_ACTION_ATTR_CHECK_PKT_LEN:
     case OVS_ACTION_ATTR_ADD_MPLS:
     case OVS_ACTION_ATTR_LB_OUTPUT:
-    case OVS_ACTION_ATTR_TUNNEL_POP:
     case __OVS_ACTION_ATTR_MAX:
     default:
         p->reason = DPIF_XDP_COMPILE_ACTION;

@@ -89,6 +89,18 @@ bool dpif_xdp_compile_filter(const struct flow *flow,
                              const struct flow_wildcards *wc,
                              union dp_key *key, union dp_key *mask);
 
+/* Fills in what the words of a key in a record say (dp/record.h): the tunnel's
+ * port and metadata. */
+struct pkt_metadata;
+void dpif_xdp_compile_get_tunnel(const void *words, struct pkt_metadata *);
+
+/* Completes a flow that pops a tunnel's header: 'type' is what Open vSwitch
+ * calls the tunnel (netdev_get_type()).  False if no program pops such. */
+bool dpif_xdp_compile_pop(struct dpif_xdp_compiled *, const char *type);
+
+/* Returns the operation that pops a tunnel's header, or NULL. */
+struct dp_op *dpif_xdp_compiled_pop(struct dpif_xdp_compiled *);
+
 /* Translates a whole datapath flow for a program that can do 'caps'.  '*last' is
  * of 'wc', or NULL.
  *

@@ -10,6 +10,7 @@
 
 #include "flow.h"
 #include "packets.h"
+#include "dp/record.h"
 
 /* Which fields share a word depends on the protocol. */
 struct kind {
@@ -217,13 +218,26 @@ move_metadata(struct flow *data, bool clear, struct kind kind,
     }
 }
 
+/* Of the flags those that Open vSwitch has so far, of options as many as
+ * programs pop. */
 static inline void ALWAYS_INLINE
 move_tunnel(struct flow *data, bool clear, union dp_key *key)
 {
     struct flow_tnl *tunnel = &data->tunnel;
 
+    BUILD_ASSERT(FLOW_TNL_F_UDPIF == DP_TUN_OPTIONS);
+    BUILD_ASSERT(FLOW_TNL_F_KEY == DP_TUN_KEY);
+    BUILD_ASSERT(FLOW_TNL_F_CSUM == DP_TUN_CSUM);
+    BUILD_ASSERT(FLOW_TNL_F_OAM == DP_TUN_OAM);
+    key->tun_flags = tunnel->flags;
+    memcpy(key->tun_options, tunnel->metadata.opts.u8,
+           sizeof key->tun_options);
+    if (clear) {
+        tunnel->flags = 0;
+        memset(tunnel->metadata.opts.u8, 0, sizeof key->tun_options);
+    }
+    MOVE(key->tun_options_len, tunnel->metadata.present.len);
     MOVE(key->tun_id, tunnel->tun_id);
-    MOVE(key->tun_flags, tunnel->flags);
     MOVE(key->tun_tos, tunnel->ip_tos);
     MOVE(key->tun_ttl, tunnel->ip_ttl);
     MOVE(key->tun_tp_src, tunnel->tp_src);
@@ -291,6 +305,32 @@ move_headers(struct flow *data, bool clear, struct kind kind,
         MOVE(key->mpls01[1], data->mpls_lse[1]);
         MOVE(key->mpls2, data->mpls_lse[2]);
     }
+}
+
+void
+dpif_xdp_compile_get_tunnel(const void *words, struct pkt_metadata *md)
+{
+    struct flow_tnl *tunnel = &md->tunnel;
+    union dp_key key;
+
+    memcpy(key.w, words, sizeof key.w[0]);
+    memcpy(&key.w[DP_KEY_WORD(tun_id)], (const char *) words + sizeof key.w[0],
+           DP_RECORD_TUNNEL_LEN - sizeof key.w[0]);
+    md->in_port.odp_port = u32_to_odp(key.in_port);
+    memset(tunnel, 0, offsetof(struct flow_tnl, metadata.opts));
+    memcpy(&tunnel->tun_id, &key.tun_id, sizeof tunnel->tun_id);
+    tunnel->flags = key.tun_flags;
+    tunnel->ip_tos = key.tun_tos;
+    tunnel->ip_ttl = key.tun_ttl;
+    memcpy(&tunnel->tp_src, &key.tun_tp_src, sizeof tunnel->tp_src);
+    memcpy(&tunnel->tp_dst, &key.tun_tp_dst, sizeof tunnel->tp_dst);
+    memcpy(&tunnel->ip_src, &key.tun_ip4_src, sizeof tunnel->ip_src);
+    memcpy(&tunnel->ip_dst, &key.tun_ip4_dst, sizeof tunnel->ip_dst);
+    memcpy(&tunnel->ipv6_src, &key.tun_ip6_src, sizeof tunnel->ipv6_src);
+    memcpy(&tunnel->ipv6_dst, &key.tun_ip6_dst, sizeof tunnel->ipv6_dst);
+    tunnel->metadata.present.len = key.tun_options_len;
+    memcpy(tunnel->metadata.opts.u8, key.tun_options,
+           MIN(key.tun_options_len, sizeof key.tun_options));
 }
 
 /* Fills '*key' with the fields of 'data' (a flow or its mask) that a key has

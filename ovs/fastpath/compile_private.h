@@ -52,6 +52,7 @@ void dpif_xdp_compile_set(struct dpif_xdp_program *, const struct nlattr *key,
                           bool masked);
 void dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *,
                                   const struct ovs_action_push_tnl *);
+void dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *, uint32_t port);
 
 /* An empty program that drops, written to 'out' for programs with 'caps'. */
 void dpif_xdp_program_init(struct dpif_xdp_program *,

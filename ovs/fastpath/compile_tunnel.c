@@ -74,3 +74,43 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     p->tunnelled = true;
     p->rewritten = true;
 }
+
+/* Which kind of tunnel the port is for is found out later:
+ * dpif_xdp_compile_pop(). */
+void
+dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *p, uint32_t port)
+{
+    if (p->trunc || p->tunnelled || p->labels_changed) {
+        p->reason = DPIF_XDP_COMPILE_TUNNEL;
+        return;
+    }
+    dpif_xdp_op_add(p, DP_OP_TNL_POP)->tunnel_pop.port = port;
+    dpif_xdp_program_end(p, DP_FATE_RECIRC, 0);
+}
+
+struct dp_op *
+dpif_xdp_compiled_pop(struct dpif_xdp_compiled *compiled)
+{
+    uint32_t n = compiled->n_ops;
+
+    return n && compiled->ops[n - 1].code == DP_OP_TNL_POP
+           ? &compiled->ops[n - 1] : NULL;
+}
+
+bool
+dpif_xdp_compile_pop(struct dpif_xdp_compiled *compiled, const char *type)
+{
+    struct dp_op *op = dpif_xdp_compiled_pop(compiled);
+
+    if (!strcmp(type, "vxlan")) {
+        op->u.tunnel_pop.kind = DP_TUNNEL_VXLAN;
+    } else if (!strcmp(type, "geneve")) {
+        op->code = DP_OP_TNL_POP_GENEVE;
+        op->u.tunnel_pop.kind = DP_TUNNEL_GENEVE;
+    } else if (!strcmp(type, "gre") || !strcmp(type, "ip6gre")) {
+        op->u.tunnel_pop.kind = DP_TUNNEL_GRE;
+    } else {
+        return false;
+    }
+    return true;
+}

@@ -14,6 +14,7 @@
 #include "dp/capability.h"
 #include "dp/record.h"
 #include "flow.h"
+#include "netdev.h"
 #include "openvswitch/vlog.h"
 #include "ovs-atomic.h"
 #include "ovs-thread.h"
@@ -183,6 +184,24 @@ place_meters(const struct dpif_xdp_dp *dp, struct dpif_xdp_compiled *compiled)
     return true;
 }
 
+/* Says which kind of tunnel a header is popped of.  False: not one that
+ * programs with 'caps' pop. */
+static bool
+place_tunnel(const struct dpif_xdp_dp *dp, const struct dp_capability *caps,
+             struct dpif_xdp_compiled *compiled)
+{
+    struct dp_op *pop = dpif_xdp_compiled_pop(compiled);
+    const struct dpif_xdp_port *port;
+
+    if (!pop) {
+        return true;
+    }
+    port = dpif_xdp_port_lookup(dp, u32_to_odp(pop->u.tunnel_pop.port));
+    return (port && dpif_xdp_compile_pop(compiled,
+                                         netdev_get_type(port->netdev))
+            && caps->ops & 1ULL << pop->code);
+}
+
 /* Compiles a flow for all of 'hooks', for the engine if one of them cannot run
  * it.  The group that a flow sends to is its own. */
 static enum dpif_xdp_fastpath_reason
@@ -211,6 +230,8 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
         reason = REASON_BUFFERS;
     } else if (!reason && !place_meters(dp, compiled)) {
         reason = REASON_METER;
+    } else if (!reason && !place_tunnel(dp, &caps, compiled)) {
+        reason = (enum dpif_xdp_fastpath_reason) DPIF_XDP_COMPILE_TUNNEL;
     }
     if (!reason && compiled->fate == DP_FATE_GROUP
         && oxdp_groups_get(fp->progs, compiled->outputs, compiled->n_outputs,

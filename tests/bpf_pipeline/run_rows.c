@@ -5,8 +5,8 @@
  *   run_rows OBJECT        as root
  *
  * Each line of the input is a row, its fields separated by tabs: the frame in hex, then pairs of a datapath flow and its
- * actions as dpctl writes them.  Frames arrive on port 7, each twice, because the second is expected to be as the first
- * (dp/predict.h).  For each row and runner two lines say
+ * actions as dpctl writes them; ports 20 to 22 are of tunnels: VXLAN, Geneve, GRE.  Frames arrive on port 7, each twice,
+ * because the second is expected to be as the first (dp/predict.h).  For each row and runner two lines say
  *
  *   native|kernel engine|drop|output PORT HEX PACKETS/BYTES[,...]
  *
@@ -29,6 +29,7 @@
 #include "tests/bpf_pipeline/harness.h"
 
 #define IN_PORT 7
+#define TUNNEL_PORT 20          /* The first. */
 #define MAX_FRAME 2048
 #define MAX_FLOWS 4
 #define N_RUNS 2
@@ -79,6 +80,11 @@ static void compile_flow(const char *key_text, const char *actions_text, struct 
     dpif_xdp_compile(&match.flow, &match.wc, NULL, actions.data, actions.size, &everything, ret, &matches);
     if (!matches) {
         fail(key_text, "no program matches this");
+    }
+    if (dpif_xdp_compiled_pop(ret)) {
+        static const char *const types[] = { "vxlan", "geneve", "gre" };
+
+        dpif_xdp_compile_pop(ret, types[(dpif_xdp_compiled_pop(ret)->u.tunnel_pop.port - TUNNEL_PORT) % 3]);
     }
     ofpbuf_uninit(&key);
     ofpbuf_uninit(&mask);

@@ -85,7 +85,9 @@ size_t parity_make_actions(const uint8_t *data, size_t size, struct ofpbuf *acti
     if ((fate & 0x31) == 0x31) {
         make_push(&s, actions);
     }
-    if (fate & 1) {
+    if (fate % 16 == 14) {
+        nl_msg_put_u32(actions, OVS_ACTION_ATTR_TUNNEL_POP, PARITY_TUNNEL_PORT + take_byte(&s) % PARITY_N_TUNNELS);
+    } else if (fate & 1) {
         nl_msg_put_u32(actions, OVS_ACTION_ATTR_OUTPUT, take_byte(&s));
         if (fate % 8 == 7) {
             nl_msg_put_u32(actions, OVS_ACTION_ATTR_OUTPUT, take_byte(&s));

@@ -26,6 +26,8 @@ enum parity parity_match(const uint8_t *frame, size_t len, const uint8_t *other,
  * dp_hash.  The frame goes through the whole pipeline. */
 struct ofpbuf;
 #define PARITY_IN_PORT 7
+#define PARITY_TUNNEL_PORT 20   /* Of VXLAN; then Geneve, GRE. */
+#define PARITY_N_TUNNELS 3
 enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf *actions);
 
 /* The flow that has these actions and matches the frame's Ethernet type, compiled for a program that can do everything.

@@ -11,6 +11,7 @@
 #include "dp-packet.h"
 #include "dp/seam_native.h"
 #include "dp/pipeline.h"
+#include "dp/record.h"
 #include "flow.h"
 #include "netdev-native-tnl.h"
 #include "odp-execute.h"
@@ -28,6 +29,8 @@ struct outcome {
     uint32_t port;              /* UINT32_MAX: recirculated. */
     uint32_t recirc_id;
     uint32_t mark, priority, hash;
+    uint32_t tunnel_port;       /* What it was in. */
+    uint64_t tunnel[DP_KEY_WORDS - DP_KEY_WORD(tun_id)];
     size_t len;
     uint8_t bytes[4096];
 };
@@ -125,8 +128,15 @@ bool parity_compile(const uint8_t *frame, size_t len, const struct ofpbuf *actio
     match_set_recirc_id(&match, 0);
     match.flow.dl_type = flow.dl_type;
     match.wc.masks.dl_type = OVS_BE16_MAX;
-    return !dpif_xdp_compile(&match.flow, &match.wc, NULL, actions->data, actions->size, &everything, compiled,
-                             &matches);
+    if (dpif_xdp_compile(&match.flow, &match.wc, NULL, actions->data, actions->size, &everything, compiled, &matches)) {
+        return false;
+    }
+    if (dpif_xdp_compiled_pop(compiled)) {
+        static const char *const types[PARITY_N_TUNNELS] = { "vxlan", "geneve", "gre" };
+
+        dpif_xdp_compile_pop(compiled, types[dpif_xdp_compiled_pop(compiled)->u.tunnel_pop.port - PARITY_TUNNEL_PORT]);
+    }
+    return true;
 }
 
 static void no_grace(void *aux)
@@ -180,6 +190,16 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     return done[0];
 }
 
+/* Options that are not there may be anything. */
+static void put_tunnel(const union dp_key *key, struct outcome *outcome)
+{
+    uint8_t *options = (uint8_t *) &outcome->tunnel[DP_KEY_WORD(tun_options) - DP_KEY_WORD(tun_id)];
+
+    outcome->tunnel_port = key->in_port;
+    memcpy(outcome->tunnel, &key->w[DP_KEY_WORD(tun_id)], sizeof outcome->tunnel);
+    memset(options + key->tun_options_len, 0, sizeof key->tun_options - key->tun_options_len);
+}
+
 static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
                      const struct dp_omit *omit, struct dp_tables *tables, struct outcome *outcome)
 {
@@ -218,6 +238,9 @@ static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_com
             done = false;
         }
         outcome->recirc_id = run.key.recirc_id;
+        if (run.key.in_port != PARITY_IN_PORT) {
+            put_tunnel(&run.key, outcome);
+        }
         break;
     }
     if (!(omit->words & DP_WORD(DP_KEY_WORD(dp_hash)))) {
@@ -250,6 +273,24 @@ static void push_header(struct dp_packet *packet, const struct ovs_action_push_t
     pkt_metadata_init(&packet->md, tnl->out_port);
 }
 
+/* netdev_pop_header() likewise.  False: it dropped the packet. */
+static bool pop_header(struct dp_packet *packet, uint32_t port, struct outcome *outcome)
+{
+    struct flow flow = { .dl_type = 0 };
+    union dp_key key;
+
+    packet = port == PARITY_TUNNEL_PORT ? netdev_vxlan_pop_header(packet)
+        : port == PARITY_TUNNEL_PORT + 1 ? netdev_geneve_pop_header(packet) : netdev_gre_pop_header(packet);
+    if (!packet) {
+        return false;
+    }
+    flow_tnl_copy__(&flow.tunnel, &packet->md.tunnel);
+    flow.in_port.odp_port = u32_to_odp(port);
+    dpif_xdp_compile_key(&flow, &key);
+    put_tunnel(&key, outcome);
+    return true;
+}
+
 static void execute_cb(void *outcome_, struct dp_packet_batch *batch, const struct nlattr *a, bool steal)
 {
     struct outcome *outcome = outcome_;
@@ -265,6 +306,11 @@ static void execute_cb(void *outcome_, struct dp_packet_batch *batch, const stru
         break;
     case OVS_ACTION_ATTR_RECIRC:
         outcome->recirc_id = nl_attr_get_u32(a);
+        break;
+    case OVS_ACTION_ATTR_TUNNEL_POP:
+        if (!pop_header(packet, nl_attr_get_u32(a), outcome)) {
+            return;
+        }
         break;
     default:
         abort();
@@ -301,6 +347,7 @@ static bool same(const struct outcome *ours, const struct outcome *theirs)
 {
     if (ours->port == theirs->port && ours->recirc_id == theirs->recirc_id && ours->mark == theirs->mark
         && ours->priority == theirs->priority && ours->hash == theirs->hash && ours->len == theirs->len
+        && ours->tunnel_port == theirs->tunnel_port && !memcmp(ours->tunnel, theirs->tunnel, sizeof ours->tunnel)
         && !memcmp(ours->bytes, theirs->bytes, ours->len)) {
         return true;
     }
@@ -308,6 +355,8 @@ static bool same(const struct outcome *ours, const struct outcome *theirs)
             ours->recirc_id, ours->mark, ours->priority, ours->hash, ours->len);
     fprintf(stderr, "Open vSwitch: %u, %u, %#x, %#x, %#x, %zu\n", theirs->port, theirs->recirc_id, theirs->mark,
             theirs->priority, theirs->hash, theirs->len);
+    parity_dump("our tunnel", (const uint8_t *) ours->tunnel, sizeof ours->tunnel);
+    parity_dump("Open vSwitch's", (const uint8_t *) theirs->tunnel, sizeof theirs->tunnel);
     parity_dump("ours", ours->bytes, ours->len);
     parity_dump("Open vSwitch's", theirs->bytes, theirs->len);
     return false;

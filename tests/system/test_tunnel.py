@@ -16,9 +16,10 @@ KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "172.16.0.1
          "gre": ("gretap", "key", "42", "remote", "172.16.0.1", "local", "172.16.0.2")}
 
 
+@pytest.mark.parametrize("hook", ("tcx", "xdp"))
 @pytest.mark.parametrize("options", ((), ("options:csum=true",)), ids=("", "csum"))
 @pytest.mark.parametrize("kind", KINDS)
-def test_tunnel_to_the_kernel(world, switch, host, kind, options):
+def test_tunnel_to_the_kernel(world, switch, host, kind, options, hook):
     try:
         lab.run("ip", "link", "add", "probe", "type", *KINDS[kind])
     except lab.Failed as problem:
@@ -31,12 +32,14 @@ def test_tunnel_to_the_kernel(world, switch, host, kind, options):
     lab.add_addresses(red, "eth0", "10.0.0.1/24", "fc00::1/64")
     lab.add_addresses(far, "eth0", "172.16.0.2/24")
     # A gretap device takes packets with a checksum only if it is to have one, and only those.
-    far.run("ip", "link", "add", "tun0", "mtu", "1400", "type", *KINDS[kind], *(["csum"] if options and kind == "gre" else []))
+    # The others send one with "udpcsum".
+    csum = ["csum" if kind == "gre" else "udpcsum"] if options else []
+    far.run("ip", "link", "add", "tun0", "mtu", "1400", "type", *KINDS[kind], *csum)
     far.run("ip", "link", "set", "tun0", "up")
     lab.add_addresses(far, "tun0", "10.0.0.9/24", "fc00::9/64")
 
     switch.add_bridge("br-phy")
-    switch.add_port("to-far", bridge="br-phy")
+    switch.add_port("to-far", bridge="br-phy", interface=(f"options:xdp-hook={hook}",) if switches.DATAPATH == "xdp" else ())
     lab.run("ip", "link", "set", "br-phy", "up")
     lab.add_addresses(host, "br-phy", "172.16.0.1/24")
     switch.add_bridge("br0")
@@ -49,13 +52,19 @@ def test_tunnel_to_the_kernel(world, switch, host, kind, options):
     before = received(far)
     traffic.tcp(red, far, "10.0.0.9", size=8 << 20)
     packets, count = (after - value for after, value in zip(received(far), before))
-    traffic.tcp(far, red, "fc00::1", size=1 << 20)
+    before = received(red)
+    traffic.tcp(far, red, "fc00::1", size=8 << 20)
+    packets_back, count_back = (after - value for after, value in zip(received(red), before))
     assert traffic.udp(red, far, "10.0.0.9") == 100
     flows = "\n".join(switch.dump_flows())
     assert "tnl_push" in flows and "tnl_pop" in flows
     if switches.DATAPATH == "xdp":
         inside = [flow for flow in switch.dump_flows("-m") if re.search(r"in_port\(\w+_sys", flow)]
         assert any(re.search("dp:(both|tcx)", flow) for flow in inside), inside
+        popping = [flow for flow in switch.dump_flows("-m") if "tnl_pop" in flow]
+        assert all(f"dp:{hook}" in flow for flow in popping), popping
+        if hook == "tcx":
+            assert count_back / packets_back > 3000, "the container gets frames, not the packets that the veth has"
         pushing = [flow for flow in switch.dump_flows("-m") if "tnl_push" in flow]
         if not options:
             assert all("dp:tcx" in flow for flow in pushing), pushing

@@ -51,7 +51,7 @@ def wrong_without_a_switch(rows, ports, flows_of, lengths_of):
 
 def _answer(row, ports, lengths):
     """What run_rows has to say about a row."""
-    if not row.xdp:
+    if not row.xdp or getattr(row, "refused", False):
         return "engine - - " + ",".join("0/0" for _ in row.flows)
     counts = ",".join(f"1/{length}" for length in lengths)
     if not row.output:

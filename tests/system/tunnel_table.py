@@ -15,10 +15,11 @@ NEAR4, FAR4, NEAR6, FAR6 = "172.16.0.1", "172.16.0.2", "fd00::1", "fd00::2"
 VNI = 0x2a
 OPTION = bytes.fromhex("01028001 00010002")
 OPTIONS = OPTION + bytes.fromhex("0103020e") + bytes(range(56))
+MOST_OPTIONS = OPTION + bytes.fromhex("0103020d") + bytes(range(52))
 
 
 def table():
-    return pushes()
+    return pushes() + pops() + refused()
 
 
 def pushes():
@@ -56,6 +57,124 @@ def pushes():
              "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))", f"pop_vlan,{vxlan()}",
              lambda inner: outer_vxlan(bytes(ether(udp4())))),
     ]
+
+
+def pops():
+    plain, arp = ether(udp4()), ether(ARP(psrc="10.0.0.1", pdst="10.0.0.2"), dst="ff:ff:ff:ff:ff:ff")
+    tagged_inside = ether(Dot1Q(vlan=7) / udp4())
+    again = f"in_port({{vxlan}}),{TUNNEL},{IP4}"
+    nested = outer_vxlan(bytes(ether(udp4())))
+    return [
+        pop("VXLAN", "vxlan", plain, outer_vxlan),
+        pop("VXLAN, TCP inside", "vxlan", ether(tcp4()), outer_vxlan),
+        pop("VXLAN, IPv6 inside", "vxlan", ether(udp6()), outer_vxlan, inside="eth_type(0x86dd),ipv6(frag=no)"),
+        pop("VXLAN, ARP inside", "vxlan", arp, outer_vxlan, inside="eth_type(0x0806),arp()"),
+        pop("VXLAN, unknown type inside", "vxlan", ether(Raw(b"u" * 46), type=0x88b5), outer_vxlan, inside="eth_type(0x88b5)"),
+        pop("VXLAN, a later fragment inside", "vxlan", ether(udp4(ip={"frag": 100})), outer_vxlan,
+            inside="eth_type(0x0800),ipv4(frag=later)"),
+        pop("VXLAN, an odd length", "vxlan", ether(udp4(b"x" * 31)), outer_vxlan),
+        pop("VXLAN, a tag inside", "vxlan", tagged_inside, outer_vxlan,
+            inside="eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))"),
+        pop("VXLAN, a tag inside that is popped", "vxlan", tagged_inside, outer_vxlan, becomes=plain, actions="pop_vlan,{green}",
+            inside="eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))"),
+        pop("VXLAN in IPv6", "vxlan", plain, lambda inner: outer_vxlan(inner, ip6=True), outside=udp_flow(4789, ip6=True),
+            tunnel=tunnel(ip6=True, csum=True)),
+        pop("VXLAN with checksum", "vxlan", plain, lambda inner: outer_vxlan(inner, csum=True), tunnel=tunnel(csum=True)),
+        pop("VXLAN with checksum, a large packet", "vxlan", ether(udp4(bytes(range(256)) * 5 + b"z")),
+            lambda inner: outer_vxlan(inner, csum=True), tunnel=tunnel(csum=True)),
+        pop("VXLAN, bytes behind the packet", "vxlan", bytes(plain) + b"behind", outer_vxlan),
+        pop("VXLAN, UDP's length lies", "vxlan", plain, lambda inner: patch(outer_vxlan(inner), 38, b"\0\x08")),
+        pop("VXLAN, class and TTL", "vxlan", plain, lambda inner: outer_vxlan(inner, tos=0x2e),
+            tunnel=tunnel(more="tos=0x2e,ttl=64,tp_dst=4789,")),
+        pop("Geneve", "geneve", plain, outer_geneve, tunnel=tunnel(more="geneve(),")),
+        pop("Geneve, control packet", "geneve", plain, lambda inner: patch(outer_geneve(inner), 43, b"\x80"),
+            tunnel=tunnel(flags="-df-csum+key+oam")),
+        pop("Geneve with an option", "geneve", plain, lambda inner: outer_geneve(inner, OPTION),
+            tunnel=tunnel(more=f"geneve({option_text(OPTION)}),")),
+        pop("Geneve with an option that is not matched", "geneve", plain, lambda inner: outer_geneve(inner, OPTION)),
+        pop("Geneve with 64 bytes of options", "geneve", plain, lambda inner: outer_geneve(inner, MOST_OPTIONS),
+            tunnel=tunnel(more=f"geneve({option_text(MOST_OPTIONS)}),")),
+        pop("GRE", "gre", plain, outer_gre, tunnel=tunnel(key=False)),
+        pop("GRE with key", "gre", plain, lambda inner: outer_gre(inner, key=True)),
+        pop("GRE with checksum", "gre", plain, lambda inner: outer_gre(inner, csum=True, key=True), tunnel=tunnel(csum=True)),
+        pop("GRE with sequence number", "gre", plain, lambda inner: outer_gre(inner, key=True, seq=True)),
+        pop("GRE in IPv6", "gre", plain, lambda inner: outer_gre(inner, key=True, ip6=True), tunnel=tunnel(ip6=True),
+            outside="eth_type(0x86dd),ipv6(proto=47,frag=no)"),
+        pop("a tag outside", "vxlan", plain, lambda inner: tagged(outer_vxlan(inner)),
+            outside=f"eth_type(0x8100),vlan(vid=9,pcp=0),encap({UDP_VXLAN})", before="pop_vlan,"),
+        pop("edits before", "vxlan", plain, outer_vxlan, before="set(eth(src=02:aa:aa:aa:aa:aa,dst=02:bb:bb:bb:bb:bb)),"),
+        pop("edits behind", "vxlan", plain, outer_vxlan, becomes=edited(udp4()), actions="set(ipv4(ttl=63)),{green}"),
+        pop("and push", "vxlan", plain, outer_vxlan, becomes=outer_gre(bytes(plain)), actions=f"clone({gre()},{{green}})"),
+        pop("and recirculate", "vxlan", plain, outer_vxlan, actions="recirc(1)",
+            then=[(f"recirc_id(1),{again}", "{green}")], later=[len(plain)]),
+        pop("twice", "vxlan", nested, outer_vxlan, becomes=plain, inside=UDP_VXLAN, actions="tnl_pop({vxlan})",
+            then=[(f"in_port({{vxlan}}),{TUNNEL},eth_type(0x0800),ipv4(src=10.0.0.1,frag=no)", "{green}")],
+            later=[len(plain)], network="ipv4(src=172.16.0.1,"),
+    ]
+
+
+def refused():
+    """What programs leave to the engine as it is, and what that makes of it."""
+    plain = ether(udp4())
+    return [
+        pop("more options", "geneve", plain, lambda inner: outer_geneve(inner, OPTIONS), refused=True),
+        drop("a wrong checksum", "vxlan", plain, lambda inner: patch(outer_vxlan(inner, csum=True), 41, b"!")),
+        drop("a wrong checksum of GRE", "gre", plain, lambda inner: patch(outer_gre(inner, csum=True), 39, b"!")),
+        drop("a wrong checksum of IP", "vxlan", plain, lambda inner: patch(outer_vxlan(inner), 25, b"!")),
+        drop("a wrong version of IP", "vxlan", plain, lambda inner: patch(outer_vxlan(inner), 14, b"\x35")),
+        drop("VXLAN with GBP", "vxlan", plain, lambda inner: patch(outer_vxlan(inner), 42, b"\x88")),
+        drop("VXLAN, reserved bits", "vxlan", plain, lambda inner: patch(outer_vxlan(inner), 49, b"\1")),
+        drop("Geneve of another version", "geneve", plain, lambda inner: patch(outer_geneve(inner), 42, b"\x40")),
+        drop("Geneve, options beyond the frame", "geneve", plain, lambda inner: patch(outer_geneve(inner), 42, b"\x3f")),
+        drop("GRE with reserved bits", "gre", plain, lambda inner: patch(outer_gre(inner), 34, b"\x08")),
+        drop("GRE of version 1", "gre", plain, lambda inner: patch(outer_gre(inner), 35, b"\1")),
+        drop("less than a header", "vxlan", plain,
+             lambda inner: bytes(network(17, False) / UDP(sport=9, dport=4789, chksum=0) / Raw(b"v" * 4))),
+        drop("less than a packet inside", "vxlan", plain, lambda inner: outer_vxlan(inner[:13], port=9)),
+    ]
+
+
+def pop(name, kind, inner, outer, inside=IP4, outside=None, tunnel=None, before="", actions="{green}", becomes=None, then=(),
+        later=(), network=None, refused=False, **how):
+    """A flow that takes off the header of a tunnel, and one that sends what was inside to green."""
+    inner, frame = bytes(inner), bytes(outer(bytes(inner)))
+    outside = outside or {"vxlan": UDP_VXLAN, "geneve": udp_flow(6081), "gre": "eth_type(0x0800),ipv4(proto=47,frag=no)"}[kind]
+    if network:
+        inside, outside = (text.replace("ipv4(", network) for text in (inside, outside))
+    made = Row(f"pop {name}", frame, [(outside, f"{before}tnl_pop({{{kind}}})"),
+                                      (f"in_port({{{kind}}}),{tunnel or TUNNEL},{inside}", actions), *then],
+               {"green": inner if becomes is None else bytes(becomes)}, **how)
+    made.later = [len(inner), *later]
+    made.refused = refused
+    return made
+
+
+def drop(name, kind, inner, outer):
+    """A packet with a header that Open vSwitch drops."""
+    row = pop(name, kind, inner, outer, refused=True)
+    row.name, row.output, row.later = f"drop {name}", {}, [0]
+    return row
+
+
+def tunnel(ip6=False, csum=False, key=True, more="", flags=None):
+    """The match of packets from the tunnel."""
+    addresses = f"ipv6_src={NEAR6},ipv6_dst={FAR6}" if ip6 else f"src={NEAR4},dst={FAR4}"
+    flags = flags or f"-df{'+' if csum else '-'}csum{'+' if key else '-'}key"
+    more += "" if "ttl" in more else "ttl=0/0,"
+    return f"tunnel({f'tun_id={VNI:#x},' if key else ''}{addresses},{more}flags({flags}))"
+
+
+def udp_flow(port, ip6=False):
+    return f"eth_type(0x86dd),ipv6(proto=17,frag=no),udp(dst={port})" if ip6 else \
+        f"eth_type(0x0800),ipv4(proto=17,frag=no),udp(dst={port})"
+
+
+UDP_VXLAN = udp_flow(4789)
+TUNNEL = tunnel()
+
+
+def patch(frame, ofs, data):
+    return frame[:ofs] + data + frame[ofs + len(data):]
 
 
 def push(name, frame, flow, actions, outer, **how):
@@ -125,17 +244,17 @@ def in_udp(inner, port, payload, ip6=False, csum=False, source=None, **fields):
                  / Raw(payload + inner))
 
 
-def outer_vxlan(inner, ip6=False, csum=False, port=None):
-    return in_udp(inner, 4789, struct.pack("!II", 0x08000000, VNI << 8), ip6, csum, port)
+def outer_vxlan(inner, ip6=False, csum=False, port=None, **fields):
+    return in_udp(inner, 4789, struct.pack("!II", 0x08000000, VNI << 8), ip6, csum, port, **fields)
 
 
 def outer_geneve(inner, options=b""):
     return in_udp(inner, 6081, struct.pack("!BBHI", len(options) // 4, 0, 0x6558, VNI << 8) + options)
 
 
-def outer_gre(inner, key=False, csum=False, ip6=False):
-    header = struct.pack("!HH", (0x8000 if csum else 0) | (0x2000 if key else 0), 0x6558)
-    tail = (struct.pack("!I", VNI) if key else b"") + inner
+def outer_gre(inner, key=False, csum=False, seq=False, ip6=False):
+    header = struct.pack("!HH", (0x8000 if csum else 0) | (0x2000 if key else 0) | (0x1000 if seq else 0), 0x6558)
+    tail = (struct.pack("!I", VNI) if key else b"") + (struct.pack("!I", 77) if seq else b"") + inner
     if csum:
         header += struct.pack("!HH", checksum(header + bytes(4) + tail), 0)
     return bytes(network(47, ip6) / Raw(header + tail))

@@ -153,6 +153,19 @@ static void test_no_headroom(void **state)
     }
 }
 
+/* A packet that is not what the flow expects of a tunnel. */
+static void test_not_popped(void **state)
+{
+    const struct dp_op op = { .code = DP_OP_TNL_POP, .needs = DP_HAS_L3, .u.tunnel_pop.kind = DP_TUNNEL_VXLAN };
+    struct world *w = *state;
+
+    insert(w, 0, DP_FATE_RECIRC, 0, &op, 1);
+    run(w, 0, sizeof udp, DP_FATE_ENGINE, DP_REASON_UP_TUNNEL);
+    assert_int_not_equal(w->run.flow, DP_NO_FLOW);
+    assert_int_equal(w->run.passes, 0);
+    assert_memory_equal(w->ctx.data, udp, sizeof udp);
+}
+
 /* A tag that cannot be pushed moves no layer. */
 static void test_failed_push_moves_nothing(void **state)
 {
@@ -195,7 +208,7 @@ int main(void)
 #define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, world_create, world_destroy)
     const struct CMUnitTest tests[] = {
         TEST(test_forwards), TEST(test_group), TEST(test_drops), TEST(test_meter_drops), TEST(test_upcalls),
-        TEST(test_no_headroom), TEST(test_failed_push_moves_nothing), TEST(test_recirculation),
+        TEST(test_no_headroom), TEST(test_not_popped), TEST(test_failed_push_moves_nothing), TEST(test_recirculation),
         TEST(test_recirculates_for_ever),
     };
 
