@@ -14,7 +14,7 @@ import switch as switches
 import tap
 import traffic
 import wire
-from test_conntrack import stateful
+from firewall import stateful
 
 MTU, SIZES = 9000, (4000, 9000)
 HOOKS = ("xdp", "tcx", "both")
