@@ -22,9 +22,9 @@
 #define DP_PART_OPS      (1u << DP_N_KEY_GROUPS)        /* Operations of any kind. */
 #define DP_PART_CHECKSUM (1u << (DP_N_KEY_GROUPS + 1))  /* Recognizing CHECKSUM_PARTIAL. */
 #define DP_PART(GROUP)   (1u << DP_KEY_GROUP_##GROUP)
-#define DP_ALL_PARTS     (((1u << (DP_N_KEY_GROUPS + 2)) - 1) | DP_PART_TRACE)
+#define DP_ALL_PARTS     (((1u << (DP_N_KEY_GROUPS + 2)) - 1) | DP_PART_FRAGS | DP_PART_TRACE)
 #define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All lookups: the fast path is off. */
-#define DP_PART_FRAGS   (1u << (DP_N_KEY_GROUPS + 3))  /* Frames in several buffers: where the kernel has none. */
+#define DP_PART_FRAGS    (1u << (DP_N_KEY_GROUPS + 3))  /* Frames in several buffers: needed where they may come. */
 #define DP_PART_TRACE    (1u << (DP_N_KEY_GROUPS + 4))  /* Tracing packets, dp/trace.h: needed while somebody does. */
 
 #define DP_WORD(I) (1ull << (I))

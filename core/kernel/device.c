@@ -11,6 +11,7 @@
 #include "core/kernel/ethtool.h"
 #include "core/kernel/netdev_genl.h"
 #include "core/kernel/netlink.h"
+#include "core/multi_buffer.h"
 
 static uint32_t count_queues(const struct oxdp_link *link, const char *direction, uint32_t allocated);
 static bool is_local_stack(const char *kind, const char *driver);
@@ -122,6 +123,14 @@ static uint32_t count_queues(const struct oxdp_link *link, const char *direction
     }
     closedir(queues);
     return n;
+}
+
+uint32_t oxdp_device_longest_frame(int ifindex)
+{
+    struct oxdp_link link;
+    bool bounded = !oxdp_link_get_in(-1, ifindex, &link, NULL) && (link.vnet_hdr || !strcmp(link.kind, "veth"));
+
+    return OXDP_FRAME_LEN(bounded ? link.mtu : oxdp_max_mtu());
 }
 
 static bool is_local_stack(const char *kind, const char *driver)

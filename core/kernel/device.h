@@ -68,4 +68,9 @@ int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_off
  * NULL is allowed. */
 void oxdp_offloads_restore(struct oxdp_offload_undo *undo);
 
+/* Bytes of the longest frame that device 'ifindex' hands to XDP programs, with Ethernet header and two VLAN tags: that of its MTU
+ * where a packet that is longer has GSO, because a veth and a tap with a virtio header take no others; else that of the largest
+ * MTU that a port at XDP may have. */
+uint32_t oxdp_device_longest_frame(int ifindex);
+
 #endif /* core/kernel/device.h */

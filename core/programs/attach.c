@@ -27,7 +27,7 @@
 
 #define OUR_PREFIX "oxdp_"              /* Of the names of programs in bpf/. */
 
-static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack);
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native);
 static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int err, char **ret_error);
 
 static const char *const mode_names[] = {
@@ -51,7 +51,7 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
     if (err) {
         return err;
     }
-    err = attach(progs, at, native, local_stack);
+    err = attach(progs, at, native);
     if (err) {
         err = attach_error(progs, ifindex, native, err, ret_error);
         oxdp_attachment_free(progs, at);
@@ -74,7 +74,7 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
     at->port.local_stack = local_stack;
     at->port.continues = native;
     err = err ? err : oxdp_attachment_write(progs, at);
-    err = err ? err : attach(progs, at, native, local_stack);
+    err = err ? err : attach(progs, at, native);
     if (err) {
         err = attach_error(progs, ifindex, native, err, ret_error);
         oxdp_attachment_give_sockets_back(progs, &at->port);
@@ -85,32 +85,34 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
 }
 
 /* The program that only lets packets pass (core/programs/tcx.c) makes room for ours. */
-static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native, bool local_stack)
+static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, bool native)
 {
     bool passes = at->pass_fd >= 0;
+    bool exchanges = passes && at->link_fd >= 0;
     int err;
 
-    oxdp_special_begin_attach(progs, local_stack);
+    at->native = exchanges ? at->native : native;
+    oxdp_special_begin_attach(progs, oxdp_attachment_parts(at));
     at->pass_fd = -1;
-    if (passes && at->link_fd >= 0) {
-        err = oxdp_link_exchange(progs, at);
-    } else {
-        at->native = native;
-        err = oxdp_link_attach(progs, at);
-    }
+    err = exchanges ? oxdp_link_exchange(progs, at) : oxdp_link_attach(progs, at);
     oxdp_special_end_attach(progs);
     return err;
 }
 
-int oxdp_progs_set_max_frame(struct oxdp_progs *progs, int ifindex, uint32_t max_len)
+int oxdp_progs_follow_mtu(struct oxdp_progs *progs, int ifindex)
 {
     struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
+    uint32_t max_len = oxdp_device_longest_frame(ifindex);
+    int err;
 
     if (!at || at->port.max_len == max_len) {
         return at ? 0 : -ENODEV;
     }
     at->port.max_len = max_len;
-    return oxdp_attachment_write(progs, at);
+    oxdp_special_begin_attach(progs, at->link_fd >= 0 ? oxdp_attachment_parts(at) : 0);
+    err = oxdp_attachment_write(progs, at);
+    oxdp_special_end_attach(progs);
+    return err;
 }
 
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
@@ -118,7 +120,7 @@ void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
     struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
 
     if (at) {
-        oxdp_special_begin_attach(progs, false);
+        oxdp_special_begin_attach(progs, 0);
         oxdp_link_detach(progs, "link", at->link_fd, ifindex);
         at->link_fd = -1;
         oxdp_special_end_attach(progs);
@@ -134,7 +136,7 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
 {
     uint32_t n = 0;
 
-    oxdp_special_begin_attach(progs, false);
+    oxdp_special_begin_attach(progs, 0);
     for (uint32_t i = 0; !progs->taken_over && i < progs->max_ports; i++) {
         struct oxdp_attachment *at = &progs->attachments[i];
 

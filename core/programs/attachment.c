@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/kernel/device.h"
 #include "core/multi_buffer.h"
 #include "core/programs/before.h"
 #include "core/programs/counter.h"
@@ -42,7 +43,7 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
             .port_no = port_no,
             .n_queues = n_queues,
             .local_stack = local_stack,
-            .max_len = OXDP_FRAME_LEN(oxdp_max_mtu()),
+            .max_len = oxdp_device_longest_frame(ifindex),
             .counter_slot = at - progs->attachments + 1,
         },
     };
@@ -53,6 +54,16 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
     }
     *ret_at = at;
     return 0;
+}
+
+/* Frames in several buffers are not looked for where none are to come, because that costs each frame a nanosecond: on a device
+ * whose longest frame fits into one buffer.  A packet with GSO comes all the same.  Its first buffer is full then
+ * (skb_pp_cow_data() of Linux's net/core/skbuff.c), and so longer than the longest frame, which programs notice.  In generic mode
+ * packets of every driver are longer than the MTU allows: GRO merges them before. */
+uint32_t oxdp_attachment_parts(const struct oxdp_attachment *at)
+{
+    return (at->port.local_stack ? DP_PART_CHECKSUM : 0)
+        | (at->native && at->port.max_len <= OXDP_FRAME_LEN(OXDP_FRAME_MTU) ? 0 : DP_PART_FRAGS);
 }
 
 struct oxdp_attachment *oxdp_attachment_find(const struct oxdp_progs *progs, int ifindex)

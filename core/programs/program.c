@@ -28,7 +28,7 @@ static const struct dp_omit nothing;
 
 /* All that flows need.  Packets that have to be segmented are dropped by name all the same. */
 static const struct dp_omit tables = {
-    .parts = (DP_ALL_PARTS & ~DP_PART_CHECKSUM) | DP_PART_TABLES,
+    .parts = (DP_ALL_PARTS & ~(DP_PART_CHECKSUM | DP_PART_FRAGS)) | DP_PART_TABLES,
     .words = DP_ALL_WORDS & ~DP_CORE_WORDS,
     .ops = DP_CAPABILITY_ALL_OPS,
 };

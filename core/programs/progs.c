@@ -171,7 +171,7 @@ int oxdp_progs_pin(struct oxdp_progs *progs, const char *name)
 
     free(progs->unpinned);
     progs->unpinned = NULL;
-    oxdp_special_begin_attach(progs, false);
+    oxdp_special_begin_attach(progs, 0);
     err = oxdp_pins_open(name, &progs->pins, &progs->unpinned);
     err = err ? err : pin(progs);
     if (!err) {

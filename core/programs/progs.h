@@ -183,9 +183,9 @@ struct oxdp_prog_info {
 };
 int oxdp_progs_get_info(struct oxdp_progs *progs, uint32_t index, struct oxdp_prog_info *ret_info);
 
-/* For a device that is attached with 'local_stack': frames longer than 'max_len' bytes, at first those of oxdp_max_mtu(),
- * have GSO (DP_COUNTER_SEGMENTS).  0, or negative errno. */
-int oxdp_progs_set_max_frame(struct oxdp_progs *progs, int ifindex, uint32_t max_len);
+/* For a device that is attached with 'local_stack': from now on frames longer than its present MTU allows have GSO
+ * (DP_COUNTER_SEGMENTS; oxdp_device_longest_frame()).  0, or negative errno. */
+int oxdp_progs_follow_mtu(struct oxdp_progs *progs, int ifindex);
 
 /* The counter in words, and the name of its constant ("UP_MISS"); NULL if there is no such counter. */
 const char *oxdp_counter_text(enum dp_counter counter);

@@ -94,9 +94,9 @@ void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow)
     oxdp_special_unlock(progs);
 }
 
-void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack)
+void oxdp_special_begin_attach(struct oxdp_progs *progs, uint32_t parts)
 {
-    const struct oxdp_needs needs = { .parts = local_stack ? DP_PART_CHECKSUM : 0 };
+    const struct oxdp_needs needs = { .parts = parts };
 
     oxdp_special_lock(progs);
     require(progs, &needs);
@@ -230,7 +230,9 @@ static int specialise(struct oxdp_progs *progs)
 
     oxdp_special_lock(progs);
     for (uint32_t i = 0; i < progs->max_ports; i++) {
-        needs.parts |= progs->attachments[i].port.local_stack ? DP_PART_CHECKSUM : 0;
+        const struct oxdp_attachment *at = &progs->attachments[i];
+
+        needs.parts |= at->ifindex && at->link_fd >= 0 ? oxdp_attachment_parts(at) : 0;
     }
     oxdp_needs_add(&needs, &s->traced);
     omit = oxdp_needs_complement(&needs);

@@ -52,8 +52,9 @@ void oxdp_special_unlock(struct oxdp_progs *progs) OXDP_RELEASES(oxdp_special_mu
 /* Gives every link the program that its port has now. */
 void oxdp_special_renew(struct oxdp_progs *progs) OXDP_REQUIRES(oxdp_special_mutex);
 
-/* Call these before and after a link is made or updated.  Between them its program is oxdp_program_fd() of its port's. */
-void oxdp_special_begin_attach(struct oxdp_progs *progs, bool local_stack) OXDP_ACQUIRES(oxdp_special_mutex);
+/* Call these before and after a link is made or updated.  Between them its program is oxdp_program_fd() of its port's, and has
+ * 'parts'. */
+void oxdp_special_begin_attach(struct oxdp_progs *progs, uint32_t parts) OXDP_ACQUIRES(oxdp_special_mutex);
 void oxdp_special_end_attach(struct oxdp_progs *progs) OXDP_RELEASES(oxdp_special_mutex);
 
 #endif /* core/programs/specialise.h */

@@ -351,7 +351,7 @@ static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
 
     at->native = true;
     at->pass_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_pass);
-    oxdp_special_begin_attach(progs, false);
+    oxdp_special_begin_attach(progs, 0);
     err = oxdp_link_attach(progs, at);
     oxdp_special_end_attach(progs);
     return err == -EBUSY || err == -EEXIST ? 0 : err;
@@ -359,7 +359,7 @@ static int attach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
 
 static void detach_pass(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
-    oxdp_special_begin_attach(progs, false);
+    oxdp_special_begin_attach(progs, 0);
     oxdp_link_detach(progs, "link", at->link_fd, at->ifindex);
     at->link_fd = -1;
     at->old_program = false;

@@ -10,8 +10,6 @@
 
 #include "ovs/ports/ports_private.h"
 
-#include "core/kernel/netlink.h"
-#include "core/multi_buffer.h"
 #include "netdev-provider.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
@@ -86,21 +84,6 @@ dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *port)
     }
 }
 
-/* With a virtio header on its packets a guest may use GSO: then a packet is
- * longer than the MTU allows. */
-static void
-set_max_frame(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    struct oxdp_link link;
-
-    if (!oxdp_link_get(netdev_get_name(port->dev), &link)) {
-        oxdp_progs_set_max_frame(dp->progs, port->device.ifindex,
-                                 OXDP_FRAME_LEN(link.vnet_hdr ? link.mtu
-                                                : oxdp_max_mtu()));
-    }
-}
-
 static void
 warn(const struct dpif_xdp_port *port)
 {
@@ -116,8 +99,8 @@ warn(const struct dpif_xdp_port *port)
 void
 dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    if (is_tap(port) && has_xdp(port)) {
-        set_max_frame(dp, port);
+    if (has_xdp(port)) {
+        oxdp_progs_follow_mtu(dp->progs, port->device.ifindex);
     }
     warn(port);
 }

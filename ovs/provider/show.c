@@ -150,6 +150,9 @@ report_capability(const struct dp_capability *capability,
     report_bits(omit->parts & capability->key_groups, key_groups,
                 DP_N_KEY_GROUPS, parts);
     report_bits(omit->ops & capability->ops, ops, DP_N_OPS, parts);
+    if (omit->parts & DP_PART_FRAGS) {
+        json_array_add(parts, json_string_create("frames in several buffers"));
+    }
 }
 
 static void

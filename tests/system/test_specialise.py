@@ -5,6 +5,9 @@ import socket
 import threading
 import time
 
+import pytest
+
+import jumbo
 import lab
 import traffic
 import wire
@@ -57,6 +60,19 @@ def test_flows_that_need_more(network):
             assert {got[6:12].hex() for got in frames} == {"020000000077"} and len(frames) == 20
         assert "set Ethernet" not in shown(switch, "omits")
         assert any("set(eth(" in flow and "dp:xdp" in flow for flow in switch.dump_flows("-m"))
+
+
+@pytest.mark.skipif(not jumbo.MULTI_BUFFER, reason="this kernel has no frames in several buffers (Linux 6.6)")
+def test_several_buffers(network):
+    """Programs look for frames in several buffers only while a port's MTU is larger than one buffer."""
+    several = "frames in several buffers"
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    assert several in specialise(network.switch)
+    lab.run("ip", "link", "set", "to-red", "mtu", "9000")
+    lab.wait_until(lambda: several not in shown(network.switch, "omits"), "the complete program")
+    assert several not in specialise(network.switch)
+    lab.run("ip", "link", "set", "to-red", "mtu", "1500")
+    lab.wait_until(lambda: several in specialise(network.switch), "the program without")
 
 
 def test_replaced_under_traffic(network):
