@@ -146,7 +146,7 @@ def test_tunnel(jumbos, kind):
 
 
 def turned(frame, header_len):
-    """A pushed frame with its outer addresses exchanged: what the tunnel's far end would send."""
+    """A pushed frame with its outer addresses exchanged: what the tunnel's peer would send."""
     addresses = frame[6:12] + frame[:6]
     ip = frame[14:34]
     assert header_len > 34
