@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
     }
     free(refusal);
     free(verifier_log);
+    malloc_trim(0);             /* libbpf had megabytes for a moment. */
     return err;
 }
 

@@ -6,6 +6,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
     err = err ? err : bpf_obj_get_info_by_fd(bpf_program__fd(tcx->skel->progs.oxdp_tcx), &info, &len);
     tcx->prog_id = info.id;
     free(image);
+    malloc_trim(0);             /* libbpf had megabytes for a moment. */
     heard = oxdp_libbpf_heard();
     if (refusal) {
         *ret_error = refusal;

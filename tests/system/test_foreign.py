@@ -197,7 +197,7 @@ def test_xdp_program_before(network, extra, hook):
         traffic.tcp(network.red, extra, "10.0.0.9", size=1 << 18)
     else:
         error = network.switch.used_instead("to-extra", f"options:xdp-hook={hook}")
-        assert "to-extra is in use by XDP foreign.program" in error and error.endswith("; tcx is used")
+        assert "to-extra is in use by XDP program" in error and error.endswith("; tcx is used")
         traffic.wait_for_ping(extra, "10.0.0.1")
     assert xdp.attached("to-extra") == theirs
     network.switch.vsctl("del-port", "to-extra")
