@@ -76,6 +76,9 @@ DP_INLINE __u32 dp_shared_shards(struct dp_ctx *ctx) { return NUMBER(NUMBER_SHAR
         return 0;                                                                                           \
     }
 BPF_TABLES(TABLE)
+#define CT_TABLE(NAME, TYPE) TABLE(ct_##NAME, TYPE)
+DP_CT_TABLES(CT_TABLE)
+#undef CT_TABLE
 #undef TABLE
 
 /* dp/trace.h. */
@@ -90,5 +93,8 @@ DP_INLINE struct dp_way *dp_way_of(struct dp_ctx *ctx)
 
     return room ? &room->out.way : 0;
 }
+
+/* Who holds the lock of a bucket of connections. */
+DP_INLINE __u32 dp_ct_owner(struct dp_ctx *ctx) { return bpf_get_smp_processor_id() + 1; }
 
 #endif /* bpf/tables.h */

@@ -252,6 +252,7 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     case DP_OP_SET_IP4:
     case DP_OP_PUSH_VLAN:
     case DP_OP_POP_VLAN:
+    case DP_OP_CT:                      /* Before all others: dp_track() of dp/pipeline.h. */
     case DP_OP_GROUP:                   /* How a packet leaves, after all operations (DP_FATE_GROUP). */
     case DP_N_OPS:
         break;

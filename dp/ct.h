@@ -27,6 +27,9 @@
  * They reach packets through the seam (dp_at()), the tables of dp/ct_table.h through dp_ct_NAME_at(), and take the time
  * in ticks, of which only differences matter.
  *
+ * Programs do that for the operation CT of a flow, in dp/ct_op.h, which leaves some packets to the engine; most packets are
+ * done in one stage, dp/ct_fast.h.
+ *
  * What userspace needs besides (core/): dp_ct_tuple_of(), dp_ct_find(), dp_ct_hash(), dp_ct_expired(), dp_ct_kill() here;
  * dp_ct_leave() and dp_ct_free() of dp/ct_new.h, which a sweeper calls before and after its grace period.
  *
@@ -87,6 +90,7 @@ struct dp_ct_action {
 #define DP_CT_ANEW_EACH 256     /* A second ct() in the same zone judges the packet again: a helper's control packet. */
 #define DP_CT_GOOD_L3 512       /* Somebody verified the IPv4 header's checksum, */
 #define DP_CT_GOOD_L4 1024      /* and the transport's. */
+#define DP_CT_FRESH 2048        /* The packet's metadata is forgotten first: ct_clear.  Of an operation (dp/ct_op.h). */
 
 /* What matches on the packet see, and the packet's next ct().  All but 'cached' is as it was while 'state' is 0. */
 struct dp_ct_md {
@@ -104,6 +108,12 @@ struct dp_ct_md {
     __u32 generation;           /* and which of all that had this index. */
 };
 _Static_assert(sizeof(struct dp_ct_md) == 72, "metadata layout");
+
+/* A TCP connection's words. */
+struct dp_ct_words {
+    __u64 state;
+    __u64 window[2];
+};
 
 /* What a stage hands over. */
 struct dp_ct_run {
@@ -124,6 +134,8 @@ struct dp_ct_run {
     __u32 tcp_len;              /* Payload. */
     __u32 ref;                  /* Of the connection, 0: none. */
     __u32 remark;               /* The connection is to have the mark and label of 'md'. */
+    __u32 refresh;              /* Its time begins anew. */
+    struct dp_ct_words found, judged;   /* Of TCP: what the segment found, and what it made of it. */
 };
 
 /* Whether compare-and-swap is to fail although nobody else wrote: a test's. */
@@ -304,18 +316,21 @@ DP_INLINE void dp_ct_write_tuple(struct dp_ct_md *md, const struct dp_ct_tuple *
     md->tp[1] = dp_ct_is_icmp(original) ? 0 : DP_CT_L4_PORT(original->l4[1]);
 }
 
-/* The metadata of a packet with tuple 't' (NULL: it has none, it is damaged) and connection 'ref'. */
-DP_INLINE void dp_ct_write(struct dp_ctx *ctx, struct dp_ct_md *md, __u16 zone, __u32 ref, struct dp_ct_tuple *t)
+/* The metadata of a packet with tuple 't' (NULL: it has none, it is damaged) and connection 'ref'.  Returns 0. */
+DP_STAGE int dp_ct_write(struct dp_ctx *ctx, struct dp_ct_md *md, __u16 zone, __u32 ref, struct dp_ct_tuple *t)
 {
     struct dp_ct_tuple *original = t;
     const struct dp_ct_marks *marks = 0;
 
+    if (!md) {
+        return 0;
+    }
     if (ref) {
         const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(ref));
         const struct dp_ct_cold *cold = dp_ct_cold_at(ctx, DP_CT_REF_INDEX(ref));
 
         if (!key || !cold || !t) {
-            return;
+            return 0;
         }
         marks = dp_ct_marks_at(ctx, DP_READ_ONCE(key->marks));
         if (key->flags & DP_CT_KEY_RELATED) {
@@ -337,6 +352,7 @@ DP_INLINE void dp_ct_write(struct dp_ctx *ctx, struct dp_ct_md *md, __u16 zone, 
         md->proto = 0;
         md->tp[0] = md->tp[1] = 0;
     }
+    return 0;
 }
 
 /* Mark and label of 'md' become what 'action' says, unless a helper expected the connection.  Returns whether the

@@ -9,7 +9,8 @@
 #include "dp/ct_packet.h"
 
 #define DP_CT_NAT_TRIES 128             /* Ports of a range, at first; then half as many from another one, and so on, */
-#define DP_CT_NAT_LEAST_TRIES 16        /* down to this. */
+#define DP_CT_NAT_LEAST_TRIES 16        /* down to this: */
+#define DP_CT_NAT_ROUNDS 5              /* 128, 64, 32, 16, 8. */
 
 #define DP_CT_TCP_SUMMED 18             /* Bytes of a TCP header up to the end of its checksum. */
 
@@ -33,6 +34,8 @@ DP_INLINE __u32 dp_ct_nat_hash(struct dp_ctx *ctx, const struct dp_ct_run *run)
 /* Ports in host byte order: those of a range, and the first to try. */
 struct dp_ct_ports_of {
     __u16 first, min, max;
+    __u16 next;                 /* To try, */
+    __u16 tries;                /* and how many in this round. */
 };
 
 DP_INLINE __u32 dp_ct_port(const struct dp_ct_tuple *t, int i)
@@ -102,34 +105,46 @@ DP_INLINE int dp_ct_is_taken(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 no
     return dp_ct_find(ctx, &run->reply, now) != 0;
 }
 
-/* Looks for a port of end 'i' of run->reply with which nobody has it.  Returns 0, with the port as it was at first, if there
- * is none among those that it tries. */
-DP_STAGE int dp_ct_choose_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, const struct dp_ct_ports_of *ports, __u32 now)
+/* Gives end 'i' of run->reply the next port.  Returns whether nobody has that tuple.  A stage, because the verifier would follow
+ * each port of dp_ct_choose_port() for itself. */
+DP_STAGE int dp_ct_try_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, struct dp_ct_ports_of *ports, __u32 now)
 {
-    __u32 range, tries, port;
+    __u32 port;
 
     if (!run || !ports) {
         return 0;
     }
-    i &= 1;
+    port = ports->next;
+    ports->next = port < ports->min || port >= ports->max ? ports->min : port + 1;
+    run->reply.l4[i & 1] = DP_CT_L4(dp_htons(port).raw, 0);
+    return !dp_ct_is_taken(ctx, run, now);
+}
+
+/* Looks for a port of end 'i' of run->reply with which nobody has it.  Returns 0, with the port as it was at first, if there
+ * is none among those that it tries. */
+DP_STAGE int dp_ct_choose_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, struct dp_ct_ports_of *ports, __u32 now)
+{
+    __u32 range;
+
+    if (!run || !ports) {
+        return 0;
+    }
     range = (__u16) (ports->max - ports->min + 1);
-    tries = range < DP_CT_NAT_TRIES ? range : DP_CT_NAT_TRIES;
-    port = ports->first;
-    for (__u32 round = 0;; round++) {
-        for (__u32 n = 0; n < tries; n++) {
-            run->reply.l4[i] = DP_CT_L4(dp_htons(port).raw, 0);
-            if (!dp_ct_is_taken(ctx, run, now)) {
+    ports->tries = range < DP_CT_NAT_TRIES ? range : DP_CT_NAT_TRIES;
+    ports->next = ports->first;
+    for (__u32 round = 0; round < DP_CT_NAT_ROUNDS; round++) {
+        for (__u32 n = 0; n < DP_CT_NAT_TRIES && n < DP_READ_ONCE(ports->tries); n++) {
+            if (dp_ct_try_port(ctx, run, i, ports, now)) {
                 return 1;
             }
-            port = port < ports->min || port >= ports->max ? ports->min : port + 1;
         }
-        if (tries >= range || tries < DP_CT_NAT_LEAST_TRIES) {
+        if (ports->tries >= range || ports->tries < DP_CT_NAT_LEAST_TRIES) {
             break;
         }
-        tries /= 2;
-        port = ports->min + ((ports->first * 0x9e3779b1u + round * 0x85ebca6bu) >> 8) % range;
+        ports->tries /= 2;
+        ports->next = ports->min + ((ports->first * 0x9e3779b1u + round * 0x85ebca6bu) >> 8) % range;
     }
-    run->reply.l4[i] = DP_CT_L4(dp_htons(ports->first).raw, 0);
+    run->reply.l4[i & 1] = DP_CT_L4(dp_htons(ports->first).raw, 0);
     return 0;
 }
 
@@ -177,22 +192,28 @@ DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
  * checksum that covers it. */
 DP_INLINE __u64 dp_ct_put_address(struct dp_ctx *ctx, __u32 l3, int v6, int dst, const __u64 addr[2])
 {
-    __u8 *ip = dp_at(ctx, l3 & DP_OFS_MASK, v6 ? DP_IP6_LEN : DP_IP4_LEN);
     __u64 changes;
 
-    if (!ip) {
-        return 0;
-    }
     if (!v6) {
+        __u8 *ip = dp_at(ctx, l3 & DP_OFS_MASK, DP_IP4_LEN);
         __u8 *field = ip + (dst ? 16 : 12);
 
+        if (!ip) {
+            return 0;
+        }
         changes = dp_csum_change32(dp_load32(field), addr[0]);
         dp_store32(field, addr[0]);
         dp_csum_apply(ip + 10, changes);
         return changes;
     }
 
-    __u8 *field = ip + (dst ? 24 : 8);
+    __u8 *ip6 = dp_at(ctx, l3 & DP_OFS_MASK, DP_IP6_LEN);
+    __u8 *field = ip6 + (dst ? 24 : 8);
+
+    if (!ip6) {
+        return 0;
+    }
+
     __u64 hi = dp_load64(field), lo = dp_load64(field + 8);
 
     dp_store64(field, addr[0]);
@@ -273,7 +294,7 @@ DP_INLINE void dp_ct_sum_error(struct dp_ctx *ctx, const struct dp_ct_run *run)
 DP_STAGE int dp_ct_translate(struct dp_ctx *ctx, struct dp_ct_run *run)
 {
     const struct dp_ct_key *key = run ? dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref)) : 0;
-    struct dp_ct_tuple other, same;
+    struct dp_ct_tuple *other;          /* In memory that is there, because the stack is small. */
     __u32 reply;
     int src;
 
@@ -282,13 +303,16 @@ DP_STAGE int dp_ct_translate(struct dp_ctx *ctx, struct dp_ct_run *run)
     }
     reply = DP_CT_REF_REPLY(run->ref);
     src = !!(key->nat & DP_CT_NAT_SRC) != reply;
-    dp_ct_tuple_of(ctx, DP_CT_REF_INDEX(run->ref), !reply, &other);
+    other = &run->reply;
+    dp_ct_tuple_of(ctx, DP_CT_REF_INDEX(run->ref), !reply, other);
     if (!run->related) {
-        dp_ct_rewrite(ctx, run->l3, run->l4, run->l4_len, &other, src);
+        dp_ct_rewrite(ctx, run->l3, run->l4, run->l4_len, other, src);
     } else {
+        struct dp_ct_tuple same;
+
         /* The quoted packet went the other way: it is as the other direction's packets arrive. */
-        dp_ct_put_address(ctx, run->l3, run->v6, !src, other.addr[src ? 1 : 0]);
-        dp_ct_reverse(&same, &other);
+        dp_ct_put_address(ctx, run->l3, run->v6, !src, other->addr[src ? 1 : 0]);
+        dp_ct_reverse(&same, other);
         dp_ct_rewrite(ctx, run->inner_l3, run->inner_l4, run->l4 + run->l4_len - run->inner_l4, &same, !src);
         dp_ct_sum_error(ctx, run);
     }

@@ -9,6 +9,13 @@
 #include "dp/ct_nat.h"
 #include "dp/ct_other.h"
 
+/* A program that lost against others this often leaves the entry to the next process, which finds all that are free. */
+#ifdef __bpf__
+#define DP_CT_FREE_TRIES 64
+#else
+#define DP_CT_FREE_TRIES 0xffffffff
+#endif
+
 enum dp_ct_made {
     DP_CT_MADE,                 /* run->ref is the new connection. */
     DP_CT_REFUSED,              /* A limit, a full table, an exhausted range of NAT. */
@@ -99,9 +106,12 @@ DP_INLINE void dp_ct_free(struct dp_ctx *ctx, __u32 index)
 
     __u64 free = DP_READ_ONCE(head->free);
 
-    do {
+    for (__u32 i = 0; i < DP_CT_FREE_TRIES; i++) {
         DP_WRITE_ONCE(key->next_free, DP_CT_FREE_FIRST(free));
-    } while (!dp_ct_swap(&head->free, &free, DP_CT_FREE(index + 1, DP_CT_FREE_TAG(free) + 1)));
+        if (dp_ct_swap(&head->free, &free, DP_CT_FREE(index + 1, DP_CT_FREE_TAG(free) + 1))) {
+            break;
+        }
+    }
 }
 
 /* Empties slot 'i' of bucket number 'no' if it is 'slot', whose connection is dead or was never published, or gives it
@@ -259,16 +269,23 @@ DP_INLINE void dp_ct_leave(struct dp_ctx *ctx, __u32 index)
     }
 }
 
-/* Writes connection 'index', which nobody sees yet. */
-DP_INLINE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const struct dp_ct_action *action, __u32 index,
-                         __u8 flags, __u32 limit_seq, __u32 now)
+/* Where a connection is counted: DP_CT_KEY_*_LIMIT, and that limit's 'seq'. */
+#define DP_CT_COUNTED(FLAGS, SEQ) ((__u64) (SEQ) << 32 | (FLAGS))
+
+/* Writes connection 'index', which nobody sees yet.  'counted': DP_CT_COUNTED(); 'index_now': the index, and the ticks in the high
+ * half.  Returns 0 if there is no such entry. */
+DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const struct dp_ct_action *action, __u64 counted,
+                        __u64 index_now)
 {
+    __u32 index = (__u32) index_now, now = index_now >> 32;
+    __u8 flags = (__u8) counted;
+    __u32 limit_seq = counted >> 32;
     struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
     struct dp_ct_life *life = dp_ct_lives_at(ctx, index);
     struct dp_ct_addr6 *a = dp_ct_addr6_at(ctx, index);
     struct dp_ct_words words = { 0 };
 
-    if (!key || !life || !a) {
+    if (!run || !action || !key || !life || !a) {
         return 0;
     }
     key->zone = run->tuple.zone;
@@ -335,7 +352,7 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
         return DP_CT_REFUSED;
     }
     index = dp_ct_allocate(ctx, head);
-    if (index && dp_ct_fill(ctx, run, action, index - 1, flags, seq, now)) {
+    if (index && dp_ct_fill(ctx, run, action, DP_CT_COUNTED(flags, seq), (__u64) now << 32 | (index - 1))) {
         run->ref = DP_CT_REF(index - 1, 0);
         if (dp_ct_publish(ctx, &run->tuple, run->ref)) {
             if (dp_ct_same(&run->tuple, &run->reply) || dp_ct_publish(ctx, &run->reply, run->ref | 1)) {
@@ -356,7 +373,7 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
 }
 
 /* Makes a connection for the packet in 'run'.  Returns enum dp_ct_made. */
-DP_STAGE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
+DP_INLINE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
 {
     const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
     struct dp_ct_bucket *first, *second;

@@ -22,22 +22,35 @@
 
 #ifdef __bpf__
 #define DP_CT_EXTENSIONS 6      /* IPv6 extension headers that are passed over. */
-#define DP_CT_SUM_STEPS 16      /* Of 8 bytes that are summed. */
-#define DP_CT_TCP_OPTIONS 20    /* That are read. */
+#define DP_CT_REACH 0x3fff      /* A bound for the verifier, larger than any offset of a frame. */
 #else
 #define DP_CT_EXTENSIONS 8192
-#define DP_CT_SUM_STEPS 8192
-#define DP_CT_TCP_OPTIONS 40
+#define DP_CT_REACH 0xffffffff
 #endif
+#define DP_CT_SUM_PIECE 256     /* Bytes that are summed at once. */
+#define DP_CT_SUM_PIECES 256
+#define DP_CT_TCP_OPTIONS 40    /* That a header has at most. */
 
 /* The sum of 'len' bytes from 'ofs' on (an odd last one with a zero behind it), to be folded.  Bytes that the frame does
  * not have count as none. */
 DP_STAGE __u64 dp_ct_sum(struct dp_ctx *ctx, __u32 ofs, __u32 len)
 {
-    __u64 sum = 0;
+    __u64 sum;
+    __u32 pieces = 0;
 
-    for (int i = 0; i < DP_CT_SUM_STEPS && len >= 8; i++) {
-        const __u8 *p = dp_at(ctx, ofs, 8);
+    for (int i = 0; i < DP_CT_SUM_PIECES && len >= DP_CT_SUM_PIECE; i++) {
+        const __u8 *p = dp_at(ctx, ofs & DP_CT_REACH, DP_CT_SUM_PIECE);
+
+        if (!p) {
+            return 0;
+        }
+        pieces = dp_sum(p, DP_CT_SUM_PIECE, pieces);
+        ofs += DP_CT_SUM_PIECE;
+        len -= DP_CT_SUM_PIECE;
+    }
+    sum = pieces;
+    for (int i = 0; i < DP_CT_SUM_PIECE / 8 && len >= 8; i++) {
+        const __u8 *p = dp_at(ctx, ofs & DP_CT_REACH, 8);
 
         if (!p) {
             return 0;
@@ -47,7 +60,7 @@ DP_STAGE __u64 dp_ct_sum(struct dp_ctx *ctx, __u32 ofs, __u32 len)
         len -= 8;
     }
     for (int i = 0; i < 8 && len; i++) {
-        const __u8 *p = dp_at(ctx, ofs, 1);
+        const __u8 *p = dp_at(ctx, ofs & DP_CT_REACH, 1);
 
         if (!p) {
             return 0;
@@ -86,7 +99,7 @@ DP_INLINE __u64 dp_ct_pseudo(struct dp_ctx *ctx, __u32 l3, int v6, __u32 proto, 
  * and where its header begins, or -1: damaged, or a fragment. */
 DP_STAGE int dp_ct_extensions(struct dp_ctx *ctx, __u32 l3, __u32 end, __u16 *l4)
 {
-    const __u8 *p = dp_at(ctx, l3, DP_IP6_LEN);
+    const __u8 *p = dp_at(ctx, l3 & DP_CT_REACH, DP_IP6_LEN);
     __u32 ofs = l3 + DP_IP6_LEN;
     int proto;
 
@@ -102,7 +115,7 @@ DP_STAGE int dp_ct_extensions(struct dp_ctx *ctx, __u32 l3, __u32 end, __u16 *l4
             *l4 = ofs;
             return proto;
         }
-        p = dp_at(ctx, ofs & 0xffff, 8);
+        p = dp_at(ctx, ofs & DP_CT_REACH, 8);
         if (!p || ofs + 8 > end) {
             return -1;
         }

@@ -93,6 +93,7 @@ DP_INLINE int dp_ct_update(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 now)
 {
     const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref));
     __u32 rpl = DP_CT_REF_REPLY(run->ref) ? DP_CS_RPL : 0;
+    int verdict;
 
     if (run->related) {
         run->md.state |= DP_CS_REL | rpl;
@@ -101,7 +102,13 @@ DP_INLINE int dp_ct_update(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 now)
     if (key && key->flags & DP_CT_KEY_RELATED) {
         run->md.state |= DP_CS_REL;
     }
-    switch (run->tuple.proto == DP_IP_TCP ? dp_ct_update_tcp(ctx, run, now) : dp_ct_update_other(ctx, run, now)) {
+    if (run->tuple.proto == DP_IP_TCP) {
+        verdict = dp_ct_update_tcp(ctx, run);
+        dp_ct_put_tcp(ctx, run, now);
+    } else {
+        verdict = dp_ct_update_other(ctx, run, now);
+    }
+    switch (verdict) {
     case DP_CT_VALID:
         run->md.state = (run->md.state & ~DP_CS_NEW) | DP_CS_EST | rpl;
         return 0;
@@ -142,12 +149,48 @@ DP_INLINE int dp_ct_begin(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     return DP_CT_DONE;
 }
 
+/* What follows from the lookup of run->tuple, whose result is run->ref. */
+DP_INLINE int dp_ct_follow(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
+{
+    struct dp_ct_md *md = &run->md;
+    int begins = 0;
+
+    if (run->ref) {
+        begins = dp_ct_update(ctx, run, now);
+        if (action->flags & DP_CT_NAT && !begins) {
+            dp_ct_nat(ctx, run, action);
+        }
+    } else {
+        run->ref = dp_ct_look_up_original(ctx, run, action, now);
+        if (run->ref) {
+            begins = dp_ct_update(ctx, run, now);
+        } else if (run->related) {
+            md->state = DP_CS_INV;
+        } else {
+            begins = 1;
+        }
+    }
+    if (begins && dp_ct_begin(ctx, run, action, now) == DP_CT_BUSY) {
+        return DP_CT_BUSY;
+    }
+    dp_ct_write(ctx, md, action->zone, run->ref, &run->tuple);
+    run->remark = run->ref && dp_ct_set_marks(ctx, md, action, run->ref);
+    md->cached = action->flags & DP_CT_NAT ? 0 : run->ref;
+    md->related = run->related;
+    if (md->cached) {
+        const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref));
+
+        md->generation = key ? key->generation : 0;
+    }
+    return DP_CT_DONE;
+}
+
 /* Tracks the packet whose layers are 'frame' (v6: IPv6, else IPv4), as 'action' says.  'now': ticks.  See dp/ct.h. */
 DP_INLINE int dp_ct(struct dp_ctx *ctx, const struct dp_frame *frame, int v6, const struct dp_ct_action *action, __u32 now,
                     struct dp_ct_run *run)
 {
     struct dp_ct_md *md = &run->md;
-    int kind, begins = 0;
+    int kind;
 
     run->related = md->related;
     run->remark = 0;
@@ -183,34 +226,7 @@ DP_INLINE int dp_ct(struct dp_ctx *ctx, const struct dp_frame *frame, int v6, co
         dp_ct_kill(ctx, DP_CT_REF_INDEX(run->ref));
         run->ref = 0;
     }
-    if (run->ref) {
-        begins = dp_ct_update(ctx, run, now);
-        if (action->flags & DP_CT_NAT && !begins) {
-            dp_ct_nat(ctx, run, action);
-        }
-    } else {
-        run->ref = dp_ct_look_up_original(ctx, run, action, now);
-        if (run->ref) {
-            begins = dp_ct_update(ctx, run, now);
-        } else if (run->related) {
-            md->state = DP_CS_INV;
-        } else {
-            begins = 1;
-        }
-    }
-    if (begins && dp_ct_begin(ctx, run, action, now) == DP_CT_BUSY) {
-        return DP_CT_BUSY;
-    }
-    dp_ct_write(ctx, md, action->zone, run->ref, &run->tuple);
-    run->remark = run->ref && dp_ct_set_marks(ctx, md, action, run->ref);
-    md->cached = action->flags & DP_CT_NAT ? 0 : run->ref;
-    md->related = run->related;
-    if (md->cached) {
-        const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref));
-
-        md->generation = key ? key->generation : 0;
-    }
-    return DP_CT_DONE;
+    return dp_ct_follow(ctx, run, action, now);
 }
 
 #endif /* dp/ct_run.h */

@@ -24,12 +24,6 @@ struct dp_ct_peer {
     __u8 state;                 /* enum dp_ct_tcp_state. */
 };
 
-/* A connection's words. */
-struct dp_ct_words {
-    __u64 state;
-    __u64 window[2];
-};
-
 DP_INLINE int dp_ct_tcp_flags_are_good(__u32 flags)
 {
     if (flags & DP_TCP_SYN ? flags & (DP_TCP_RST | DP_TCP_FIN) : !(flags & (DP_TCP_ACK | DP_TCP_RST))) {
@@ -296,31 +290,40 @@ DP_INLINE void dp_ct_refresh(struct dp_ct_life *life, __u32 now)
     }
 }
 
-/* Judges the segment in 'run', of connection run->ref. */
-DP_STAGE int dp_ct_update_tcp(struct dp_ctx *ctx, const struct dp_ct_run *run, __u32 now)
+/* Judges the segment in 'run', of connection run->ref.  dp_ct_put_tcp() is to follow. */
+DP_STAGE int dp_ct_update_tcp(struct dp_ctx *ctx, struct dp_ct_run *run)
 {
     const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
-    struct dp_ct_life *life = run ? dp_ct_lives_at(ctx, DP_CT_REF_INDEX(run->ref)) : 0;
-    struct dp_ct_words old, new;
-    int refresh;
+    const struct dp_ct_life *life = run ? dp_ct_lives_at(ctx, DP_CT_REF_INDEX(run->ref)) : 0;
+    int refresh, verdict;
 
     if (!head || !life) {
         return DP_CT_INVALID;
     }
-    old.state = DP_READ_ONCE(life->state);
-    old.window[0] = DP_READ_ONCE(life->window[0]);
-    old.window[1] = DP_READ_ONCE(life->window[1]);
-    new = old;
+    run->found.state = DP_READ_ONCE(life->state);
+    run->found.window[0] = DP_READ_ONCE(life->window[0]);
+    run->found.window[1] = DP_READ_ONCE(life->window[1]);
+    run->judged = run->found;
+    verdict = dp_ct_tcp_judge(run, DP_CT_REF_REPLY(run->ref), head->no_seq_check, &run->judged, &refresh);
+    run->refresh = refresh;
+    return verdict;
+}
 
-    enum dp_ct_verdict verdict = dp_ct_tcp_judge(run, DP_CT_REF_REPLY(run->ref), head->no_seq_check, &new, &refresh);
+/* Merges what dp_ct_update_tcp() made of the connection's words into them.  Returns 0. */
+DP_STAGE int dp_ct_put_tcp(struct dp_ctx *ctx, const struct dp_ct_run *run, __u32 now)
+{
+    struct dp_ct_life *life = run ? dp_ct_lives_at(ctx, DP_CT_REF_INDEX(run->ref)) : 0;
 
-    dp_ct_put_window(&life->window[0], old.window[0], new.window[0]);
-    dp_ct_put_window(&life->window[1], old.window[1], new.window[1]);
-    dp_ct_put_state(&life->state, old.state, new.state);
-    if (refresh) {
+    if (!life) {
+        return 0;
+    }
+    dp_ct_put_window(&life->window[0], run->found.window[0], run->judged.window[0]);
+    dp_ct_put_window(&life->window[1], run->found.window[1], run->judged.window[1]);
+    dp_ct_put_state(&life->state, run->found.state, run->judged.state);
+    if (run->refresh) {
         dp_ct_refresh(life, now);
     }
-    return verdict;
+    return 0;
 }
 
 #endif /* dp/ct_tcp.h */

@@ -36,12 +36,14 @@
     X(TNL_PUSH,    0,                            "push tunnel header")              \
     X(TNL_PUSH_CSUM, 0,                          "push tunnel header with checksum") \
     X(TNL_POP,     DP_HAS_L3 | DP_HAS_FIRST,     "pop tunnel header")               \
-    X(TNL_POP_GENEVE, DP_HAS_L3 | DP_HAS_FIRST,  "pop tunnel header of Geneve")
+    X(TNL_POP_GENEVE, DP_HAS_L3 | DP_HAS_FIRST,  "pop tunnel header of Geneve") \
+    X(CT,          0,                            "track the connection")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
 
 /* A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
+ * CT is the first operation of a flow, or there is none.
  * No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
 enum dp_op_code {
 #define X(NAME, NEEDS, TEXT) DP_OP_##NAME,

@@ -20,6 +20,7 @@
 #define DP_PIPELINE_H 1
 
 #include "dp/action.h"
+#include "dp/ct_op.h"
 #include "dp/lookup.h"
 #include "dp/parse.h"
 #include "dp/predict.h"
@@ -43,6 +44,9 @@ struct dp_run {
     struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after recirculation. */
     __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
+    struct dp_ct_here ct;
+    __u32 len;                  /* DP_FATE_TRACK: bytes to count, */
+    __u32 tcp_flags;            /* and flags. */
     __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the verifier
                                  * follows each value of a register as a state of its own. */
     union {
@@ -56,6 +60,10 @@ struct dp_run {
     __u32 to;
 };
 
+/* Of a pass: it found a flow that begins with CT, 'flow' of the run, and dp_prepare() said yes.  dp_track() goes on, which the
+ * hook's own function does: connection tracking needs much of the stack. */
+#define DP_FATE_TRACK (DP_FATE_ENGINE + 1)
+
 /* A pass's enum dp_fate and its 'arg', as a stage returns them. */
 #define DP_FATED(FATE, ARG) ((__u64) (ARG) << 32 | (__u32) (FATE))
 
@@ -63,8 +71,10 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
+DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
+DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
 DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags);
 
 /* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
@@ -86,14 +96,20 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
         outcome.reason = run->reason;
         return outcome;
     }
-    for (int pass = 1; pass < DP_MAX_PASSES && fate == DP_FATE_RECIRC; pass++) {
-        if (DP_OMITS(ctx, DP_PART(RECIRC))) {
-            break;
+    DP_NO_UNROLL
+    for (int pass = 0; pass < DP_MAX_PASSES; pass++) {
+        __u64 fated = DP_FATED(fate, outcome.to);
+
+        if (pass) {
+            if (DP_OMITS(ctx, DP_PART(RECIRC)) || fate != DP_FATE_RECIRC) {
+                break;
+            }
+            fated = dp_pass_again(ctx, run);
+            run->passes = pass;
         }
-
-        __u64 fated = dp_pass_again(ctx, run);
-
-        run->passes = pass;
+        if (!DP_OMITS_OP(ctx, DP_OP_CT) && (__u32) fated == DP_FATE_TRACK) {
+            fated = dp_track(ctx, run);
+        }
         fate = (__u32) fated;
         outcome.to = fated >> 32;
     }
@@ -208,6 +224,16 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
             return dp_upcall(run, index, run->generation, op && op->codes & DP_POP_OPS ? DP_REASON_UP_TUNNEL
                              : DP_REASON_UP_ENGINE);
         }
+        if (!DP_OMITS_OP(ctx, DP_OP_CT) && op->code == DP_OP_CT) {
+            run->flow = index;
+            run->generation = flow->generation;
+            run->len = len;
+            run->tcp_flags = tcp_flags;
+            return DP_FATE_TRACK;
+        }
+        if (!DP_OMITS_OP(ctx, DP_OP_CT) && dp_ct_is_forgotten(op)) {
+            run->ct.run.md.cached = 0;
+        }
 
         enum dp_committed committed = dp_commit(ctx, &run->frame, &run->key, op, first, n_ops, &run->reason);
 
@@ -220,10 +246,7 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
     }
     dp_count(ctx, index, len, tcp_flags);
     if (fate == DP_FATE_RECIRC) {
-        run->key.recirc_id = *ret_arg;
-        if (*ret_arg) {
-            run->frame.local_stack = 0; /* Only a packet that was in a tunnel is still as its sender made it. */
-        }
+        dp_recirculate(run, *ret_arg);
     }
     return fate;
 }
@@ -257,6 +280,59 @@ DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flo
     way->masks = run->walked.masks;
     way->hits = run->walked.hits;
     return 0;
+}
+
+/* The operations of flow run->flow behind CT.  Returns an enum dp_committed. */
+DP_STAGE int dp_commit_behind_ct(struct dp_ctx *ctx, struct dp_run *run, __u32 first, __u32 n)
+{
+    const struct dp_op *op = dp_ops_at(ctx, first);
+
+    return run && op ? dp_commit(ctx, &run->frame, &run->key, op, first, n, &run->reason) : DP_COMMIT_DROP;
+}
+
+/* What follows CT in flow run->flow.  Returns as dp_pass(), with 'arg' in a stage's way. */
+DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
+{
+    const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
+    const struct dp_op *op = flow ? dp_ops_at(ctx, flow->ops) : 0;
+    int fate;
+
+    if (!op) {
+        return DP_FATE_DROP;
+    }
+    fate = flow->fate;
+    if (DP_TAKES_SKBS) {
+        fate &= ~DP_FATE_SKB;
+    }
+    if (dp_ct_is_forgotten(op)) {
+        run->ct.run.md.cached = 0;
+    }
+    if (flow->n_ops > 1 && dp_commit_behind_ct(ctx, run, flow->ops + 1, flow->n_ops - 1)) {
+        fate = DP_FATE_DROP;
+    }
+    dp_count(ctx, run->flow, run->len, run->tcp_flags);
+    if (fate == DP_FATE_RECIRC) {
+        dp_recirculate(run, flow->arg);
+    }
+    return DP_FATED(fate, flow->arg);
+}
+
+/* Goes on with the flow in 'run'.  Returns as dp_pass_again(). */
+DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run)
+{
+    const struct dp_flow *flow = dp_flows_at(ctx, run->flow);
+    const struct dp_op *op = flow ? dp_ops_at(ctx, flow->ops) : 0;
+    int reason;
+
+    run->reason = DP_REASON_DROPPED;
+    if (!op) {
+        return DP_FATE_DROP;
+    }
+    if (DP_TAKES_SKBS && op->u.ct.flags & DP_CT_NAT && dp_checksum_outer(ctx, &run->frame, &run->key)) {
+        return dp_upcall(run, run->flow, run->generation, DP_REASON_UP_CT);
+    }
+    reason = dp_ct_op(ctx, &run->frame, &run->key, op, &run->ct);
+    return reason ? (__u64) dp_upcall(run, run->flow, run->generation, reason) : dp_track_end(ctx, run);
 }
 
 /* Parses the frame and looks up its flow.  Returns why there is none. */
@@ -295,6 +371,15 @@ DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum d
     run->generation = generation;
     run->reason = reason;
     return DP_FATE_ENGINE;
+}
+
+/* The next pass looks up number 'recirc_id'; after a tunnel header was popped that is 0. */
+DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id)
+{
+    run->key.recirc_id = recirc_id;
+    if (recirc_id) {
+        run->frame.local_stack = 0;     /* Only a packet that was in a tunnel is still as its sender made it. */
+    }
 }
 
 /* Adds a packet of 'len' bytes to the statistics of flow 'flow'.  'tcp_flags' are in host byte order, 0 if it has none. */

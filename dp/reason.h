@@ -24,6 +24,8 @@
     X(UP_TUNNEL,    UPCALL,  "a tunnel's header that the program does not pop")                 \
     X(UP_PARSE,     UPCALL,  "headers beyond what the program parses")                          \
     X(UP_CHECKSUM,  UPCALL,  "its sender left the checksum to a device (CHECKSUM_PARTIAL)")     \
+    X(UP_CT,        UPCALL,  "the program does not track such packets or connections")          \
+    X(UP_CT_NEW,    UPCALL,  "a connection is to be made")                                      \
     X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \
     X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag or a tunnel header")                             \
     X(NO_SOCKET,    DROP,    "no AF_XDP socket serves the receive queue")                       \

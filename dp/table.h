@@ -193,6 +193,14 @@ struct dp_op {
             __u64 tail;                                                         /* The header's last 8 bytes. */
         } tunnel_push;
         struct { __u32 port, kind; } tunnel_pop;                                /* The tunnel's port; enum dp_tunnel. */
+        struct {
+            __u32 blob;                                                         /* With DP_CT_LABEL, or a range of nat(). */
+            __u16 zone, policy;                                                 /* As in struct dp_ct_action. */
+            __u32 flags;
+            __u32 mark, mark_mask;
+            __u32 marks;                                                        /* What a new connection gets: index. */
+            __u16 min_port, max_port;
+        } ct;
     } u;
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");
@@ -205,6 +213,7 @@ struct dp_blob {
         __u64 align;
         __u8 bytes[64];
         struct { __u64 target[2], target_mask[2]; __u8 sll[6], tll[6], sll_mask[6], tll_mask[6]; } nd;
+        struct { __u64 label[2], label_mask[2], min[2], max[2]; } ct;       /* As in struct dp_ct_action. */
     };
 };
 _Static_assert(sizeof(struct dp_blob) == 64, "blob layout");

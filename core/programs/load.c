@@ -52,6 +52,9 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
     image = oxdp_constants_put(&constants, program->image, program->size);
     object = image ? bpf_object__open_mem(image, program->size, &opts) : NULL;
     err = object ? load(progs, object, ret_fd, ret_capability, ret_multi_buffer, &refusal) : -errno;
+    if (!err) {
+        ret_capability->ops &= ~progs->memory.constants.omit.ops;
+    }
     bpf_object__close(object);
     free(image);
 

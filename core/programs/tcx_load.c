@@ -75,6 +75,7 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
     err = open_object(progs, tcx, &image);
     err = err ? err : oxdp_capability_read(tcx->skel->obj, &tcx->capability, &refusal);
     if (!err) {
+        tcx->capability.ops &= ~progs->memory.constants.omit.ops;
         tcx->skel->rodata->upcall_ifindex = if_nametoindex(tcx->near);
         tcx->skel->rodata->upcall_max_len = upcall_max_len();
         bpf_map__set_max_entries(tcx->skel->maps.skb_outputs, progs->max_ports);

@@ -13,6 +13,29 @@ static void put(const struct oxdp_constants *, struct bpf_insn *insns, size_t n)
 static void put_immediate(const struct oxdp_constants *, struct bpf_insn *);
 static void put_long(const struct oxdp_constants *, struct bpf_insn insns[2]);
 
+void oxdp_constants_set_ct(struct oxdp_constants *c, const struct dp_ct_tables *tables, const int fd[])
+{
+    int i = 0;
+
+#define X(NAME, TYPE)                                       \
+    c->number[BPF_LAST_ct_##NAME] = tables->n_##NAME - 1;   \
+    c->table_fd[BPF_TABLE_ct_##NAME] = fd[i++];
+    DP_CT_TABLES(X)
+#undef X
+    c->omit.ops &= ~(UINT64_C(1) << DP_OP_CT);
+}
+
+void oxdp_constants_omit_ct(struct oxdp_constants *c)
+{
+    for (int i = BPF_N_TABLES; i < BPF_N_ALL_TABLES; i++) {
+        c->table_fd[i] = c->table_fd[BPF_TABLE_cache];
+    }
+#define X(NAME, TYPE) c->number[BPF_LAST_ct_##NAME] = 0;
+    DP_CT_TABLES(X)
+#undef X
+    c->omit.ops |= UINT64_C(1) << DP_OP_CT;
+}
+
 void *oxdp_constants_put(const struct oxdp_constants *c, const void *image, size_t size)
 {
     char *copy = malloc(size);
@@ -98,7 +121,7 @@ static void put_long(const struct oxdp_constants *c, struct bpf_insn insns[2])
     if (insns[0].src_reg || insns[1].imm) {
         return;
     }
-    if (table < BPF_N_TABLES) {
+    if (table < BPF_N_ALL_TABLES) {
         insns[0].src_reg = BPF_PSEUDO_MAP_VALUE;
         insns[0].imm = c->table_fd[table];
     } else if (set < BPF_N_SETS) {

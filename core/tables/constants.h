@@ -11,9 +11,16 @@
 
 struct oxdp_constants {
     uint32_t number[BPF_N_NUMBERS];
-    int table_fd[BPF_N_TABLES];         /* Maps whose only values they are (core/tables/memory.h). */
+    int table_fd[BPF_N_ALL_TABLES];     /* Maps whose only values they are (core/tables/memory.h). */
     struct dp_omit omit;
 };
+
+/* Programs with CT, over tables of connections of these sizes and in these maps. */
+void oxdp_constants_set_ct(struct oxdp_constants *, const struct dp_ct_tables *, const int fd[]);
+
+/* Programs without CT.  The kernel wants a map for each instruction that names one, also for those that it removes, and
+ * verifies functions that nobody calls: it gets another table that is large enough. */
+void oxdp_constants_omit_ct(struct oxdp_constants *);
 
 /* Returns a copy of the ELF object 'image' with its constants, which the caller frees; or NULL with errno: ENOEXEC if it is
  * not such an object. */

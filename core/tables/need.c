@@ -144,11 +144,11 @@ void oxdp_needs_close(struct oxdp_needs *needs)
     if (needs->ops & OP(TNL_POP_GENEVE)) {
         needs->words |= DP_WORDS(DP_KEY_WORD(tun_options), DP_KEY_WORDS);
     }
-    if (needs->ops & OP(CT_CLEAR)) {
+    if (needs->ops & (OP(CT_CLEAR) | OP(CT))) {
         needs->words |= DP_WORDS(DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id));
     }
     if (needs->parts & DP_PART(RECIRC)
-        || needs->ops & (OP(SET_MARK) | OP(SET_PRIORITY) | OP(HASH) | OP(CT_CLEAR))) {
+        || needs->ops & (OP(SET_MARK) | OP(SET_PRIORITY) | OP(HASH) | OP(CT_CLEAR) | OP(CT))) {
         needs->words |= METADATA_WORDS;
     }
 }

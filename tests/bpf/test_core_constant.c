@@ -39,7 +39,7 @@ static struct oxdp_constants constants(void)
     for (int i = 0; i < BPF_N_NUMBERS; i++) {
         c.number[i] = FIRST_NUMBER + i;
     }
-    for (int i = 0; i < BPF_N_TABLES; i++) {
+    for (int i = 0; i < BPF_N_ALL_TABLES; i++) {
         c.table_fd[i] = FIRST_FD + i;
     }
     return c;
@@ -64,7 +64,7 @@ static void look_at(const struct bpf_insn *insns, size_t n, struct found *found)
                    && (is_load_of(&insns[i], WORDS) || is_load_of(&insns[i], OPS))) {
             found->sets++;
         } else if (insn.code == (BPF_LD | BPF_IMM | BPF_DW) && insn.src_reg == BPF_PSEUDO_MAP_VALUE
-                   && insn.imm >= FIRST_FD && insn.imm < FIRST_FD + BPF_N_TABLES) {
+                   && insn.imm >= FIRST_FD && insn.imm < FIRST_FD + BPF_N_ALL_TABLES) {
             found->tables++;
         } else if (insn.code != (BPF_LD | BPF_IMM | BPF_DW) && insn.imm >= FIRST_NUMBER
                    && insn.imm < FIRST_NUMBER + BPF_N_NUMBERS) {

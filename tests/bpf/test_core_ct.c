@@ -245,7 +245,7 @@ static struct oxdp_ct *make_wreck(uint32_t n)
     uint32_t index = dp_ct_allocate(&ctx, t->head) - 1;
 
     dp_ct_reverse(&run.reply, &run.tuple);
-    assert_true(dp_ct_fill(&ctx, &run, &(struct dp_ct_action) { .zone = 3 }, index, 0, 0, NOW));
+    assert_true(dp_ct_fill(&ctx, &run, &(struct dp_ct_action) { .zone = 3 }, 0, (__u64) NOW << 32 | index));
     assert_true(dp_ct_publish(&ctx, &run.tuple, DP_CT_REF(index, 0)));
     t->buckets[3].lock = DP_CT_LOCK_USER | t->head->epoch;
     t->head->n_conns += 3;
@@ -256,7 +256,7 @@ static struct oxdp_ct *make_wreck(uint32_t n)
     run.tuple = tuple(601, 3);
     dp_ct_reverse(&run.reply, &run.tuple);
     index = dp_ct_allocate(&ctx, t->head) - 1;
-    assert_true(dp_ct_fill(&ctx, &run, &(struct dp_ct_action) { .zone = 3 }, index, 0, 0, NOW));
+    assert_true(dp_ct_fill(&ctx, &run, &(struct dp_ct_action) { .zone = 3 }, 0, (__u64) NOW << 32 | index));
     assert_true(dp_ct_allocate(&ctx, t->head));
 
     /* A sweeper: one killed; one that left and is not free. */

@@ -33,6 +33,7 @@
 #define N_FLOWS 200000
 #define N_PORTS 8192
 #define N_CPUS 64
+#define N_CONNS 65536
 
 #define SLACK_INSTRUCTIONS 16
 #define INSTRUCTION_LEN 8
@@ -152,6 +153,25 @@ static int check_object(const char *budget, const char *kernel, const char *file
     return failed;
 }
 
+/* Adds tables of connections, of which only the sizes count: programs are verified, not run. */
+static int add_ct_tables(struct oxdp_memory *memory)
+{
+    struct dp_ct_tables tables = { .n_head = 1, .n_buckets = N_CONNS, .n_keys = N_CONNS, .n_lives = N_CONNS, .n_addr6 = N_CONNS,
+                                   .n_cold = N_CONNS, .n_marks = N_CONNS, .n_policies = 256, .n_zones = DP_CT_ZONES + 1 };
+    int fd[BPF_N_ALL_TABLES - BPF_N_TABLES];
+    int i = 0;
+
+#define X(NAME, TYPE)                                                                                                       \
+    fd[i] = bpf_map_create(BPF_MAP_TYPE_ARRAY, "dp_ct", sizeof(uint32_t), tables.n_##NAME * sizeof(TYPE), 1, NULL);         \
+    if (fd[i++] < 0) {                                                                                                      \
+        return -1;                                                                                                          \
+    }
+    DP_CT_TABLES(X)
+#undef X
+    oxdp_constants_set_ct(&memory->constants, &tables, fd);
+    return 0;
+}
+
 /* Opens the object, complete, over tables of the default sizes; the copy of its image is to be freed after loading. */
 static struct bpf_object *open_object(const char *file, void **ret_image)
 {
@@ -161,7 +181,8 @@ static struct bpf_object *open_object(const char *file, void **ret_image)
     char *error = NULL;
     size_t size;
 
-    if (!memory.table[0] && oxdp_memory_create(&config, N_PORTS, N_PORTS + 1, N_CPUS, NULL, &memory)) {
+    if (!memory.table[0]
+        && (oxdp_memory_create(&config, N_PORTS, N_PORTS + 1, N_CPUS, NULL, &memory) || add_ct_tables(&memory))) {
         return NULL;
     }
     if (oxdp_object_read(file, &image, &size, &error)) {

@@ -4,18 +4,64 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/multi_buffer.h"
 #include "core/programs/object.h"
 #include "core/tables/memory.h"
 
 struct dp_omit harness_omit;
+uint32_t harness_conns;
 
 static char verifier_log[1 << 16];
+
+/* The memory of the object's variables in section 'name'. */
+static void *variables(struct harness *h, const char *name)
+{
+    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(bpf_object__find_map_by_name(h->object, name)), 0);
+}
+
+static void *make_table(size_t bytes, int *fd)
+{
+    LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
+    void *table;
+
+    *fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "dp_ct", sizeof(uint32_t), bytes, 1, &opts);
+    table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    return table == MAP_FAILED ? NULL : table;
+}
+
+/* Tables of connections, with few buckets, so that some are full. */
+static int make_ct_tables(struct harness *h)
+{
+    struct dp_ct_tables *t = &h->ct;
+    int fd[BPF_N_ALL_TABLES - BPF_N_TABLES];
+    int i = 0;
+
+    t->n_head = 1;
+    t->n_buckets = 1;
+    while (t->n_buckets * 2 < harness_conns) {
+        t->n_buckets *= 2;
+    }
+    t->n_keys = t->n_lives = t->n_addr6 = t->n_cold = harness_conns;
+    t->n_marks = 4096;
+    t->n_policies = 16;
+    t->n_zones = DP_CT_ZONES + 1;
+#define X(NAME, TYPE)                                               \
+    t->NAME = make_table(t->n_##NAME * sizeof *t->NAME, &fd[i++]);  \
+    if (!t->NAME) {                                                 \
+        return -errno;                                              \
+    }
+    DP_CT_TABLES(X)
+#undef X
+    oxdp_constants_set_ct(&h->memory.constants, t, fd);
+    return 0;
+}
 
 /* Opens the object with constants for the tables of 'h', whose copy of the image is to be freed after loading. */
 static struct bpf_object *open_object(const char *file, struct harness *h, void **ret_image)
@@ -32,7 +78,9 @@ static struct bpf_object *open_object(const char *file, struct harness *h, void 
         errno = -err;
         return NULL;
     }
-    h->memory.constants.omit = harness_omit;
+    h->memory.constants.omit.parts |= harness_omit.parts;
+    h->memory.constants.omit.words |= harness_omit.words;
+    h->memory.constants.omit.ops |= harness_omit.ops;
     h->memory.constants.omit.parts |= oxdp_has_multi_buffer() ? 0 : DP_PART_FRAGS;
     *ret_image = oxdp_constants_put(&h->memory.constants, image, size);
     free((void *) image);
@@ -53,6 +101,9 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
 
     memset(h, 0, sizeof *h);
     error = oxdp_memory_create(config, 1, 1, libbpf_num_possible_cpus(), NULL, &h->memory);
+    if (!error && harness_conns) {
+        error = make_ct_tables(h);
+    }
     if (error) {
         return error;
     }
@@ -61,6 +112,7 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
         return -errno;
     }
     program = bpf_object__find_program_by_name(h->object, "pipeline");
+    bpf_program__set_autoload(bpf_object__find_program_by_name(h->object, "track"), harness_conns != 0);
     bpf_program__set_log_level(program, 4);
     bpf_program__set_log_buf(program, verifier_log, sizeof verifier_log);
     error = bpf_object__load(h->object);
@@ -76,9 +128,10 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     h->n_verified = processed ? strtoul(processed + strlen("processed "), NULL, 10) : 0;
     h->pipeline_fd = bpf_program__fd(program);
     h->empty_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "empty"));
-    h->n_fates = mmap(NULL, 4096, PROT_READ, MAP_SHARED,
-                         bpf_map__fd(bpf_object__find_map_by_name(h->object, ".bss")), 0);
-    if (h->n_fates == MAP_FAILED) {
+    h->track_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "track"));
+    h->n_fates = variables(h, ".bss");
+    h->call = variables(h, ".data.call");
+    if (h->n_fates == MAP_FAILED || h->call == MAP_FAILED) {
         return -errno;
     }
     tables = oxdp_memory_tables(&h->memory);
@@ -88,6 +141,14 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
 void harness_close(struct harness *h)
 {
     munmap((void *) h->n_fates, 4096);
+    munmap(h->call, 4096);
+#define X(NAME, TYPE)                                                           \
+    if (h->ct.NAME) {                                                           \
+        munmap(h->ct.NAME, h->ct.n_##NAME * sizeof *h->ct.NAME);                \
+        close(h->memory.constants.table_fd[BPF_TABLE_ct_##NAME]);               \
+    }
+    DP_CT_TABLES(X)
+#undef X
     oxdp_table_destroy(h->table);
     oxdp_memory_destroy(&h->memory);
     bpf_object__close(h->object);
@@ -113,4 +174,11 @@ uint32_t harness_last_port(const struct harness *h)
 
     bpf_map_lookup_elem(bpf_map__fd(bpf_object__find_map_by_name(h->object, ".data.last_port")), &key, &port);
     return port;
+}
+
+const struct dp_run *harness_last_run(const struct harness *h)
+{
+    const struct bpf_run_room *rooms = h->memory.table[BPF_TABLE_runs];
+
+    return (const struct dp_run *) &rooms[sched_getcpu()];
 }

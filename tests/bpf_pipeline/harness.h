@@ -7,9 +7,12 @@
 
 #include "core/tables/memory.h"
 #include "core/tables/table.h"
+#include "dp/ct_table.h"
 #include "dp/omit.h"
 
 struct bpf_object;
+struct ct_call;
+struct dp_run;
 
 struct harness {
     struct bpf_object *object;
@@ -17,12 +20,18 @@ struct harness {
     struct oxdp_table *table;       /* In it. */
     int pipeline_fd;
     int empty_fd;
+    struct dp_ct_tables ct;     /* With harness_conns: all zeros at first; */
+    int track_fd;               /* a program that runs one ct(), */
+    struct ct_call *call;       /* and what that is to do. */
     const uint64_t *n_fates; /* How often the program's runs ended so, by enum dp_fate. */
     uint32_t n_verified;        /* Instructions that the verifier processed for the program 'pipeline'. */
 };
 
 /* What programs that are loaded from now on leave out. */
 extern struct dp_omit harness_omit;
+
+/* Connections that their tables have room for; 0: they have none, and leave CT out. */
+extern uint32_t harness_conns;
 
 /* Loads the object file with a table of that shape.  0 or negative errno, with the verifier's words on stderr. */
 int harness_open(const char *object_file, const struct oxdp_table_config *, const struct oxdp_table_callbacks *,
@@ -38,5 +47,8 @@ int harness_run(int fd, const void *frame, uint32_t len, uint32_t repeat, void *
 
 /* The port that the program 'pipeline' last sent a frame to. */
 uint32_t harness_last_port(const struct harness *);
+
+/* What the last run of it on this CPU left. */
+const struct dp_run *harness_last_run(const struct harness *);
 
 #endif /* tests/bpf_pipeline/harness.h */

@@ -2,6 +2,14 @@
 /* The datapath on XDP without a switch around it, for BPF_PROG_TEST_RUN: the tests set the tables and read what
  * became of the frame. */
 #include "bpf/seam_xdp.h"
+
+/* Time is what a test says. */
+#define DP_CT_NOW(CTX) (call.now)
+#include "dp/ct_run.h"
+#include "tests/bpf_pipeline/ct_call.h"
+
+struct ct_call call SEC(".data.call");
+
 #include "dp/pipeline.h"
 
 #include "bpf/run.h"
@@ -49,4 +57,12 @@ int pipeline(struct xdp_md *ctx)
         return XDP_TX;
     }
     return outcome.fate == DP_FATE_DROP ? XDP_DROP : XDP_PASS;
+}
+
+/* One ct() without flows: all of dp/ct_run.h. */
+SEC("xdp")
+int track(struct xdp_md *ctx)
+{
+    call.result = dp_ct(ctx, &call.frame, call.v6, &call.action, call.now, &call.run);
+    return XDP_PASS;
 }

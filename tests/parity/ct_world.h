@@ -50,6 +50,27 @@ static inline void ct_world_clear(struct ct_world *w)
     }
 }
 
+/* Begins with the tables, all zeros, that w->tables has. */
+static inline void ct_world_begin(struct ct_world *w)
+{
+    struct dp_ct_tables *t = &w->tables;
+
+    t->head->magic = DP_CT_MAGIC;
+    t->head->version = DP_CT_VERSION;
+    t->head->n = t->n_keys;
+    t->head->bucket_last = t->n_buckets - 1;
+    t->head->n_marks = CT_WORLD_MARKS;
+    t->head->n_policies = CT_WORLD_POLICIES;
+    for (uint32_t i = 0; i < DP_CT_HASH_WORDS; i++) {
+        t->head->hash_key[i] = 0x9e3779b97f4a7c15ull * (2 * i + 1) | 1;
+    }
+    for (uint32_t i = 0; i < CT_WORLD_POLICIES; i++) {
+        ct_world_policy(w, i);
+    }
+    w->ctx.ct = t;
+    ct_world_clear(w);
+}
+
 /* 'n_buckets': a power of two. */
 static inline void ct_world_init(struct ct_world *w, uint32_t n, uint32_t n_buckets)
 {
@@ -69,20 +90,7 @@ static inline void ct_world_init(struct ct_world *w, uint32_t n, uint32_t n_buck
     X(policies, CT_WORLD_POLICIES)
     X(zones, DP_CT_ZONES + 1)
 #undef X
-    t->head->magic = DP_CT_MAGIC;
-    t->head->version = DP_CT_VERSION;
-    t->head->n = n;
-    t->head->bucket_last = n_buckets - 1;
-    t->head->n_marks = CT_WORLD_MARKS;
-    t->head->n_policies = CT_WORLD_POLICIES;
-    for (uint32_t i = 0; i < DP_CT_HASH_WORDS; i++) {
-        t->head->hash_key[i] = 0x9e3779b97f4a7c15ull * (2 * i + 1) | 1;
-    }
-    for (uint32_t i = 0; i < CT_WORLD_POLICIES; i++) {
-        ct_world_policy(w, i);
-    }
-    w->ctx.ct = t;
-    ct_world_clear(w);
+    ct_world_begin(w);
 }
 
 static inline void ct_world_destroy(struct ct_world *w)
@@ -120,6 +128,43 @@ static inline void ct_world_sweep(struct ct_world *w, uint32_t now)
             dp_ct_leave(&w->ctx, i);
             dp_ct_free(&w->ctx, i);
         }
+    }
+}
+
+/* Limits the connections of a zone, or with -1 those of all zones without a limit of their own together. */
+static inline void ct_world_limit_zone(struct ct_world *w, int zone, uint32_t limit)
+{
+    struct dp_ct_zone *z = &w->tables.zones[zone < 0 ? DP_CT_ZONE_DEFAULT : zone];
+
+    if (!(z->flags & DP_CT_ZONE_LIMITED)) {
+        z->seq++;
+        z->count = 0;
+        z->flags = DP_CT_ZONE_LIMITED;
+    }
+    z->limit = limit;
+}
+
+/* Ends all connections of a zone; -1: of all. */
+static inline void ct_world_flush(struct ct_world *w, int zone)
+{
+    for (uint32_t i = 0; i < w->tables.n_keys; i++) {
+        const struct dp_ct_key *key = &w->tables.keys[i];
+
+        if (key->flags & DP_CT_KEY_USED && (zone < 0 || key->zone == (uint16_t) zone)) {
+            dp_ct_kill(&w->ctx, i);
+            dp_ct_leave(&w->ctx, i);
+            dp_ct_free(&w->ctx, i);
+        }
+    }
+}
+
+/* Does what dp_ct() left to its caller. */
+static inline void ct_world_finish(struct ct_world *w, struct dp_ct_run *run)
+{
+    if (run->remark) {
+        uint64_t label[2] = { run->md.label[0], run->md.label[1] };
+
+        dp_ct_remark(&w->ctx, run->ref, ct_world_intern(w, run->md.mark, label));
     }
 }
 

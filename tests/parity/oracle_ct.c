@@ -190,15 +190,8 @@ void ct_oracle_begin(bool loses)
 
 void ct_oracle_limit_zone(int zone, uint32_t limit)
 {
-    struct dp_ct_zone *z = &ours.tables.zones[zone < 0 ? DP_CT_ZONE_DEFAULT : zone];
-
     zone_limit_update(theirs, zone, limit);
-    if (!(z->flags & DP_CT_ZONE_LIMITED)) {
-        z->seq++;
-        z->count = 0;
-        z->flags = DP_CT_ZONE_LIMITED;
-    }
-    z->limit = limit;
+    ct_world_limit_zone(&ours, zone, limit);
 }
 
 void ct_oracle_limit(uint32_t maxconns)
@@ -290,15 +283,7 @@ void ct_oracle_flush(int zone)
     uint16_t z = zone;
 
     conntrack_flush(theirs, zone < 0 ? NULL : &z);
-    for (uint32_t i = 0; i < ours.tables.n_keys; i++) {
-        const struct dp_ct_key *key = &ours.tables.keys[i];
-
-        if (key->flags & DP_CT_KEY_USED && (zone < 0 || key->zone == z)) {
-            dp_ct_kill(&ours.ctx, i);
-            dp_ct_leave(&ours.ctx, i);
-            dp_ct_free(&ours.ctx, i);
-        }
-    }
+    ct_world_flush(&ours, zone);
 }
 
 bool ct_oracle_packet(const uint8_t *data, size_t len)
@@ -411,11 +396,7 @@ static void run_ours(const struct ct_step *step, bool again)
             abort();
         }
     }
-    if (run.remark) {
-        uint64_t label[2] = { run.md.label[0], run.md.label[1] };
-
-        dp_ct_remark(&ours.ctx, run.ref, ct_world_intern(&ours, run.md.mark, label));
-    }
+    ct_world_finish(&ours, &run);
 }
 
 #define DIFFERS(WHAT, OURS, THEIRS)                                                                         \

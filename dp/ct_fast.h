@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Connection tracking: what most packets need, in one call: a TCP segment in the middle of an established connection, a UDP
+ * packet of one with replies.  All else goes through the stages of dp/ct_op.h, which come to the same result. */
+#ifndef DP_CT_FAST_H
+#define DP_CT_FAST_H 1
+
+#include "dp/ct_run.h"
+#include "dp/key.h"
+#include "dp/op.h"
+
+/* The time in ticks.  A test replaces it. */
+#ifndef DP_CT_NOW
+#define DP_CT_NOW(CTX) ((__u32) dp_ticks(CTX))
+#endif
+
+/* What it reads of a packet, besides the tuple. */
+struct dp_ct_segment {
+    __u32 seq, ack, len, win;
+};
+
+/* Reads addresses and protocol.  Returns 0 if the packet is not for this file. */
+DP_INLINE int dp_ct_fast_ip(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t)
+{
+    __u32 l3 = frame->l3 & DP_OFS_MASK;
+
+    if (frame->has & DP_HAS_IP4) {
+        const __u8 *ip = dp_at(ctx, l3, DP_IP4_LEN);
+        __u64 sum = 0;
+
+        if (!ip || ip[0] != 0x45 || dp_load16(ip + 6) & DP_SWAP16(0x3fff)) {
+            return 0;
+        }
+        for (int i = 0; i < DP_IP4_LEN; i += 4) {
+            sum += dp_load32(ip + i);
+        }
+        if (!dp_ct_sum_is_good(sum)) {
+            return 0;
+        }
+        t->v6 = 0;
+        t->proto = ip[9];
+        t->addr[0][0] = dp_load32(ip + 12);
+        t->addr[1][0] = dp_load32(ip + 16);
+        t->addr[0][1] = t->addr[1][1] = 0;
+        return 1;
+    }
+    if (frame->has & DP_HAS_IP6) {
+        const __u8 *ip = dp_at(ctx, l3, DP_IP6_LEN);
+
+        if (!ip) {
+            return 0;
+        }
+        t->v6 = 1;
+        t->proto = ip[6];
+        for (int i = 0; i < 2; i++) {
+            t->addr[i][0] = dp_load64(ip + 8 + 16 * i);
+            t->addr[i][1] = dp_load64(ip + 16 + 16 * i);
+        }
+        return 1;
+    }
+    return 0;
+}
+
+/* Reads ports, and '*s' of TCP.  Returns as dp_ct_fast_ip(). */
+DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t, struct dp_ct_segment *s)
+{
+    __u32 l4 = frame->l4 & DP_OFS_MASK;
+    const __u8 *p;
+
+    __asm__ volatile("" ::: "memory");  /* The compiler would keep 32 bits of a pointer into the packet. */
+    if (t->proto == DP_IP_TCP) {
+        p = dp_at(ctx, l4, DP_TCP_LEN);
+        if (!p || (p[13] & (DP_TCP_FIN | DP_TCP_SYN | DP_TCP_RST | DP_TCP_ACK | DP_TCP_URG)) != DP_TCP_ACK) {
+            return 0;
+        }
+
+        __u32 len = (p[12] >> 4) * 4;
+
+        if (len < DP_TCP_LEN || len > frame->l4_len) {
+            return 0;
+        }
+        s->seq = dp_ntohl(dp_load_be32(p + 4));
+        s->ack = dp_ntohl(dp_load_be32(p + 8));
+        s->win = dp_ntohs(dp_load_be16(p + 14));
+        s->len = frame->l4_len - len;
+    } else if (t->proto == DP_IP_UDP) {
+        p = dp_at(ctx, l4, DP_UDP_LEN);
+        if (!p || dp_ntohs(dp_load_be16(p + 4)) < DP_UDP_LEN || dp_ntohs(dp_load_be16(p + 4)) > frame->l4_len) {
+            return 0;
+        }
+    } else {
+        return 0;
+    }
+    t->l4[0] = DP_CT_L4(dp_load16(p), 0);
+    t->l4[1] = DP_CT_L4(dp_load16(p + 2), 0);
+    return t->l4[0] && t->l4[1];
+}
+
+/* As dp_ct_tcp_judge(), of a segment that leaves 'state' and the other end's word as they are: returns 1, and what its own word
+ * becomes.  0: the segment is not like that. */
+DP_INLINE int dp_ct_fast_judge(const struct dp_ct_segment *s, __u64 state, __u64 own, __u64 others, __u32 d, __u64 *ret_own)
+{
+    __u32 src_wscale = DP_CT_GET(state, DP_CT_STATE_WSCALE(d), 8), dst_wscale = DP_CT_GET(state, DP_CT_STATE_WSCALE(!d), 8);
+    __u32 both = src_wscale & dst_wscale;
+    __u32 sws = both & DP_CT_WSCALE_FLAG ? src_wscale & DP_CT_WSCALE_MASK : both & DP_CT_WSCALE_UNKNOWN ? DP_TCP_WSCALE_MAX : 0;
+    __u32 dws = both & DP_CT_WSCALE_FLAG ? dst_wscale & DP_CT_WSCALE_MASK : both & DP_CT_WSCALE_UNKNOWN ? DP_TCP_WSCALE_MAX : 0;
+    __u32 seqlo = DP_CT_WINDOW_LO(own), dst_seqhi = DP_CT_WINDOW_HI(own);
+    __u32 dst_seqlo = DP_CT_WINDOW_LO(others), seqhi = DP_CT_WINDOW_HI(others);
+    __u32 seq = s->len ? s->seq : seqlo;
+    __u32 end = seq + s->len;
+    __u32 upto = s->ack + (s->win << sws);
+    __s32 skew = (__s32) (dst_seqlo - s->ack);
+
+    /* Sign bits: no branches, which the verifier would follow each for itself. */
+    __u32 outside = (seqhi - end) | (seq - (seqlo - (DP_CT_GET(state, DP_CT_STATE_WIN(!d), 16) << dws)))
+        | (DP_CT_GET(state, DP_CT_STATE_WIN(d), 16) - s->win);
+
+    if (outside >> 31 || skew < -DP_CT_TCP_SKEW || skew > DP_CT_TCP_SKEW << sws) {
+        return 0;
+    }
+    *ret_own = DP_CT_WINDOW(DP_SEQ_GT(end, seqlo) ? end : seqlo,
+                            DP_SEQ_GEQ(upto, dst_seqhi) ? s->ack + dp_ct_max(s->win << sws, 1) : dst_seqhi);
+    return 1;
+}
+
+/* Judges the packet and notes it in its connection's life.  Returns 0, with nothing changed, if it is not for this file. */
+DP_INLINE int dp_ct_fast_update(const struct dp_ct_tuple *t, const struct dp_ct_segment *s, struct dp_ct_life *life, __u32 d,
+                                __u32 now)
+{
+    __u64 state = DP_READ_ONCE(life->state);
+    __u64 *word = d ? &life->window[1] : &life->window[0];
+
+    if (t->proto == DP_IP_TCP) {
+        __u64 own = DP_READ_ONCE(*word);
+        __u64 others = d ? DP_READ_ONCE(life->window[0]) : DP_READ_ONCE(life->window[1]);
+
+        if (DP_CT_GET(state, DP_CT_STATE_TCP(0), 8) != (DP_CT_TCP_ESTABLISHED | DP_CT_TCP_ESTABLISHED << 4)
+            || DP_CT_CLASS(state) != DP_CT_TM_TCP_ESTABLISHED) {
+            return 0;
+        }
+
+        __u64 new;
+
+        if (!dp_ct_fast_judge(s, state, own, others, d, &new)) {
+            return 0;
+        }
+        dp_ct_put_window(word, own, new);
+    } else if (DP_CT_CLASS(state) != DP_CT_TM_OTHER_BIDIR) {
+        return 0;
+    }
+    dp_ct_refresh(life, now);
+    return 1;
+}
+
+/* What matches of the next pass see of connection 'index', whose key is 'conn'. */
+DP_INLINE void dp_ct_fast_write(struct dp_ctx *ctx, union dp_key *key, __u32 state, const struct dp_ct_key *conn, __u32 index)
+{
+    const struct dp_ct_marks *marks = dp_ct_marks_at(ctx, DP_READ_ONCE(conn->marks));
+    const struct dp_ct_addr6 *a = conn->flags & DP_CT_KEY_V6 ? dp_ct_addr6_at(ctx, index) : 0;
+
+    key->ct_mark = marks ? marks->mark : 0;
+    key->ct_label[0] = marks ? marks->label[0] : 0;
+    key->ct_label[1] = marks ? marks->label[1] : 0;
+    key->ct_state = state;
+    key->ct_proto = conn->proto;
+    key->ct_zone = conn->zone;
+    key->ct_tp_src.raw = DP_CT_L4_PORT(conn->l4[0][0]);
+    key->ct_tp_dst.raw = DP_CT_L4_PORT(conn->l4[0][1]);
+    if (a) {
+        key->ct_ip6_src[0] = a->addr[0][0][0];
+        key->ct_ip6_src[1] = a->addr[0][0][1];
+        key->ct_ip6_dst[0] = a->addr[0][1][0];
+        key->ct_ip6_dst[1] = a->addr[0][1][1];
+    } else {
+        key->ct_ip6_dst[0] = key->ct_ip6_dst[1] = key->ct_ip6_src[1] = 0;
+        key->ct_ip4_src.raw = conn->ip4[0][0];
+        key->ct_ip4_dst.raw = conn->ip4[0][1];
+    }
+}
+
+/* Does CT 'op' to the packet.  Returns DP_CT_FAST_DONE; DP_CT_FAST_NAT: dp_ct_translate() is left to do; or 0, with nothing
+ * changed, if the packet is not for this file. */
+#define DP_CT_FAST_DONE 1
+#define DP_CT_FAST_NAT 2
+DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, const struct dp_op *op,
+                        struct dp_ct_run *run)
+{
+    const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    __u32 now = DP_CT_NOW(ctx);
+    struct dp_ct_segment s = { 0 };
+    struct dp_ct_tuple t;
+    int todo = DP_CT_FAST_DONE;
+
+    if (!frame || !key || !op || !run || !head) {
+        return 0;
+    }
+    if (op->u.ct.flags & (DP_CT_MARK | DP_CT_LABEL)
+        || (key->ct_state && key->ct_zone == op->u.ct.zone && !(op->u.ct.flags & DP_CT_FRESH))) {
+        return 0;
+    }
+    t.zone = op->u.ct.zone;
+    t.pad = 0;
+    if (!dp_ct_fast_ip(ctx, frame, &t) || !dp_ct_fast_l4(ctx, frame, &t, &s)) {
+        return 0;
+    }
+
+    __u64 hash = dp_ct_hash(head, &t);
+    const struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, dp_hash_bucket(hash, head->bucket_last));
+    __u32 ref = bucket ? dp_ct_find_in(ctx, bucket, dp_hash_tag(hash), &t, now) : 0;
+    __u32 index = DP_CT_REF_INDEX(ref), d = DP_CT_REF_REPLY(ref);
+    const struct dp_ct_key *conn = dp_ct_keys_at(ctx, index);
+    struct dp_ct_life *life = dp_ct_lives_at(ctx, index);
+    __u32 state = DP_CS_TRK | DP_CS_EST | (d ? DP_CS_RPL : 0);
+
+    if (!ref || !conn || !life || conn->flags & (DP_CT_KEY_ENGINE | DP_CT_KEY_RELATED)
+        || !dp_ct_fast_update(&t, &s, life, d, now)) {
+        return 0;
+    }
+    run->ref = ref;
+    run->md.related = 0;
+    run->md.zone = t.zone;
+    run->md.cached = op->u.ct.flags & DP_CT_NAT ? 0 : ref;
+    run->md.generation = conn->generation;
+    if (op->u.ct.flags & DP_CT_NAT && conn->nat) {
+        run->l3 = frame->l3;
+        run->l4 = frame->l4;
+        run->l4_len = frame->l4_len;
+        run->v6 = t.v6;
+        run->related = 0;
+        todo = DP_CT_FAST_NAT;
+    }
+    run->md.state = state;
+    dp_ct_fast_write(ctx, key, state, conn, index);
+    return todo;
+}
+
+#endif /* dp/ct_fast.h */
