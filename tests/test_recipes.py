@@ -8,7 +8,7 @@ import re
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-COMPILER = [f"ovs/fastpath/compile{part}.c" for part in ("", "_program", "_set", "_tunnel")]
+COMPILER = [f"ovs/fastpath/compile{part}.c" for part in ("", "_ct", "_program", "_set", "_tunnel")]
 
 
 def text(*names):

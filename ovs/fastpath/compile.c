@@ -138,6 +138,10 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         compile_hash(p, nl_attr_get(a));
         break;
 
+    case OVS_ACTION_ATTR_CT:
+        dpif_xdp_compile_ct(p, a);
+        break;
+
     case OVS_ACTION_ATTR_CT_CLEAR:
         dpif_xdp_op_add(p, DP_OP_CT_CLEAR);
         break;
@@ -162,7 +166,6 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
     case OVS_ACTION_ATTR_UNSPEC:
     case OVS_ACTION_ATTR_USERSPACE:
     case OVS_ACTION_ATTR_SAMPLE:
-    case OVS_ACTION_ATTR_CT:
     case OVS_ACTION_ATTR_PUSH_ETH:
     case OVS_ACTION_ATTR_POP_ETH:
     case OVS_ACTION_ATTR_PUSH_NSH:

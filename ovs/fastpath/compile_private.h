@@ -4,6 +4,7 @@
  *   compile.c           actions, in their order
  *   compile_program.c   the program that they become: operations, outputs
  *   compile_set.c       actions that set fields
+ *   compile_ct.c        connection tracking
  *   compile_tunnel.c    tunnel headers
  *   compile_key.c       matches */
 #ifndef DPIF_XDP_COMPILE_PRIVATE_H
@@ -50,6 +51,7 @@ enum dpif_xdp_compile_reason dpif_xdp_compile_actions(
 /* Translate one action.  What stands in the way they note in the program. */
 void dpif_xdp_compile_set(struct dpif_xdp_program *, const struct nlattr *key,
                           bool masked);
+void dpif_xdp_compile_ct(struct dpif_xdp_program *, const struct nlattr *);
 void dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *,
                                   const struct ovs_action_push_tnl *);
 void dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *, uint32_t port);

@@ -15,6 +15,7 @@
 #include "netlink.h"
 #include "odp-netlink.h"
 #include "openvswitch/vlog.h"
+#include "ovs/state/ct_parse.h"
 #include "packets.h"
 #include "util.h"
 
@@ -22,19 +23,12 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct_execute);
 
 static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(5, 5);
 
-/* An OVS_ACTION_ATTR_CT attribute, understood. */
-struct ct_action {
-    struct dp_ct_action dp;             /* Its flags but those of checksums. */
-    bool nat_configured;                /* NAT with a direction. */
-    const char *helper;
-    ovs_be16 tp_src, tp_dst;            /* Of the flow. */
-};
-
 /* A packet on its way through the tracker, for the two hooks of dp/ct*.h. */
 struct ct_call {
     struct dp_ctx ctx;
     struct dpif_xdp_ct *ct;
-    const struct ct_action *action;
+    const struct dpif_xdp_ct_action *action;
+    ovs_be16 tp_src, tp_dst;            /* Of the flow. */
     enum ct_control control;
     bool expected;
     struct ct_expected expectation;     /* If it was expected. */
@@ -53,9 +47,6 @@ static uint8_t ct_call_fill(struct dp_ctx *, const struct dp_ct_action *,
 #define TRIES_BEFORE_YIELDING 64
 #define PREFETCH_CONNECTIONS 4096       /* Of which the tables are read ahead. */
 
-static void parse_ct(struct dpif_xdp_ct *, const struct nlattr *,
-                     const struct flow *, struct ct_action *);
-static void parse_nat(const struct nlattr *, bool v6, struct ct_action *);
 static void prefetch(struct ct_call *, const struct dp_packet_batch *, bool v6,
                      uint16_t zone);
 static void track(struct ct_call *, struct oxdp_ct *, struct dp_packet *,
@@ -68,14 +59,15 @@ dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
 {
     struct oxdp_ct *tables = dpif_xdp_ct_need_tables(ct);
     bool v6 = flow->dl_type == htons(ETH_TYPE_IPV6);
-    struct ct_action action;
+    struct dpif_xdp_ct_action action;
     struct dp_packet *packet;
     uint32_t now;
 
     if (OVS_UNLIKELY(!tables)) {
         return;                         /* Untracked: nothing matches +trk. */
     }
-    parse_ct(ct, attr, flow, &action);
+    dpif_xdp_ct_parse(attr, v6, &action);
+    action.dp.policy = dpif_xdp_ct_policy_index(ct, action.timeout_policy);
     if (action.nat_configured && !(action.dp.flags & DP_CT_COMMIT)) {
         VLOG_WARN_RL(&rl, "NAT specified without commit.");
     }
@@ -84,6 +76,8 @@ dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
         .ctx = { .ct = oxdp_ct_tables(tables) },
         .ct = ct,
         .action = &action,
+        .tp_src = flow->tp_src,
+        .tp_dst = flow->tp_dst,
     };
 
     now = dpif_xdp_ct_ticks(ct, now_ms);
@@ -358,8 +352,7 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
     call->ctx.start = call->ctx.data = dp_packet_data(packet);
     call->ctx.end = call->ctx.data + dp_packet_size(packet);
     call->expected = false;
-    call->control = dpif_xdp_ct_control(packet, call->action->tp_src,
-                                        call->action->tp_dst,
+    call->control = dpif_xdp_ct_control(packet, call->tp_src, call->tp_dst,
                                         call->action->helper);
     action.flags |= (dp_packet_ip_checksum_valid(packet) ? DP_CT_GOOD_L3 : 0)
                     | (dp_packet_l4_checksum_valid(packet) ? DP_CT_GOOD_L4 : 0)
@@ -458,128 +451,5 @@ prefetch(struct ct_call *call, const struct dp_packet_batch *batch, bool v6,
                 OVS_PREFETCH_WRITE(&t->lives[index]);
             }
         }
-    }
-}
-
-static void
-parse_ct(struct dpif_xdp_ct *ct, const struct nlattr *attr,
-         const struct flow *flow, struct ct_action *action)
-{
-    const struct nlattr *a;
-    unsigned int left;
-
-    memset(action, 0, sizeof *action);
-    action->tp_src = flow->tp_src;
-    action->tp_dst = flow->tp_dst;
-    NL_NESTED_FOR_EACH_UNSAFE (a, left, attr) {
-        switch ((enum ovs_ct_attr) nl_attr_type(a)) {
-        case OVS_CT_ATTR_FORCE_COMMIT:
-            action->dp.flags |= DP_CT_FORCE | DP_CT_COMMIT;
-            break;
-        case OVS_CT_ATTR_COMMIT:
-            action->dp.flags |= DP_CT_COMMIT;
-            break;
-        case OVS_CT_ATTR_ZONE:
-            action->dp.zone = nl_attr_get_u16(a);
-            break;
-        case OVS_CT_ATTR_HELPER:
-            action->helper = nl_attr_get_string(a);
-            break;
-        case OVS_CT_ATTR_MARK: {
-            const uint32_t *mark = nl_attr_get(a);
-
-            action->dp.mark = mark[0];
-            action->dp.mark_mask = mark[1];
-            action->dp.flags |= DP_CT_MARK;
-            break;
-        }
-        case OVS_CT_ATTR_LABELS: {
-            const struct ovs_key_ct_labels *label = nl_attr_get(a);
-
-            memcpy(action->dp.label, &label[0], sizeof action->dp.label);
-            memcpy(action->dp.label_mask, &label[1],
-                   sizeof action->dp.label_mask);
-            action->dp.flags |= DP_CT_LABEL;
-            break;
-        }
-        case OVS_CT_ATTR_TIMEOUT: {
-            uint32_t id;
-
-            if (!str_to_uint(nl_attr_get_string(a), 10, &id)) {
-                VLOG_WARN_RL(&rl, "Invalid Timeout Policy ID: %s.",
-                             nl_attr_get_string(a));
-                id = DEFAULT_TP_ID;
-            }
-            action->dp.policy = dpif_xdp_ct_policy_index(ct, id);
-            break;
-        }
-        case OVS_CT_ATTR_NAT:
-            parse_nat(a, flow->dl_type == htons(ETH_TYPE_IPV6), action);
-            break;
-        case OVS_CT_ATTR_EVENTMASK:
-            /* There are no Netlink events to choose from. */
-            break;
-        case OVS_CT_ATTR_UNSPEC:
-        case __OVS_CT_ATTR_MAX:
-            OVS_NOT_REACHED();
-        }
-    }
-}
-
-static void
-parse_nat(const struct nlattr *nat, bool v6, struct ct_action *action)
-{
-    struct dp_ct_range *range = &action->dp.nat;
-    bool have_max_ip = false, have_min_port = false, have_max_port = false;
-    const struct nlattr *a;
-    unsigned int left;
-
-    action->dp.flags |= DP_CT_NAT;
-    NL_NESTED_FOR_EACH_UNSAFE (a, left, nat) {
-        size_t address_len = MIN(nl_attr_get_size(a), v6 ? 16 : 4);
-
-        switch ((enum ovs_nat_attr) nl_attr_type(a)) {
-        case OVS_NAT_ATTR_SRC:
-            action->dp.flags |= DP_CT_TO_SRC;
-            action->nat_configured = true;
-            break;
-        case OVS_NAT_ATTR_DST:
-            action->dp.flags |= DP_CT_TO_DST;
-            action->nat_configured = true;
-            break;
-        case OVS_NAT_ATTR_IP_MIN:
-            memcpy(range->min, nl_attr_get(a), address_len);
-            break;
-        case OVS_NAT_ATTR_IP_MAX:
-            memcpy(range->max, nl_attr_get(a), address_len);
-            have_max_ip = true;
-            break;
-        case OVS_NAT_ATTR_PROTO_MIN:
-            range->min_port = nl_attr_get_u16(a);
-            have_min_port = true;
-            break;
-        case OVS_NAT_ATTR_PROTO_MAX:
-            range->max_port = nl_attr_get_u16(a);
-            have_max_port = true;
-            break;
-        case OVS_NAT_ATTR_PERSISTENT:
-        case OVS_NAT_ATTR_PROTO_HASH:
-        case OVS_NAT_ATTR_PROTO_RANDOM:
-            break;
-        case OVS_NAT_ATTR_UNSPEC:
-        case __OVS_NAT_ATTR_MAX:
-            OVS_NOT_REACHED();
-        }
-    }
-
-    /* A range without an end is one address, one port. */
-    if (!have_max_ip) {
-        memcpy(range->max, range->min, sizeof range->max);
-    }
-    if (have_min_port && !have_max_port) {
-        range->max_port = range->min_port;
-    }
-    if ((have_min_port || have_max_port) && action->nat_configured) {
-        action->dp.flags |= DP_CT_TO_PORTS;
     }
 }

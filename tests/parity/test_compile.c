@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dp/seam_native.h"
+#include "dp/ct.h"
 #include "flow.h"
 #include "netlink.h"
 #include "odp-netlink.h"
@@ -99,7 +101,16 @@ static void test_actions(void **state)
         { "trunc(100),1,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "2,set(skb_mark(0x1))", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "userspace(pid=1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
-        { "ct(commit),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "ct(commit),recirc(1)", DPIF_XDP_COMPILE_OK, DP_FATE_RECIRC, 1, 1 },
+        { "ct_clear,set(eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02)),ct(zone=5,nat),recirc(1)", DPIF_XDP_COMPILE_OK,
+          DP_FATE_RECIRC, 1, 2 },
+        { "ct(commit,nat(src=10.0.0.1-10.0.0.9:1-9)),set(ipv4(ttl=63/0xff)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 2 },
+        { "ct(force_commit),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "ct(commit,helper=ftp),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "set(ipv4(ttl=63/0xff)),ct,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "meter(3),ct,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "1,ct,2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "sample(sample=50.0%,actions(2))", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "clone(1),2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "pop_vlan,clone(push_vlan(vid=9,pcp=0),4)", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
@@ -139,6 +150,40 @@ static void test_actions(void **state)
 }
 
 /* As many outputs as a group holds, and one more; programs that have no groups. */
+/* What CT has of ct(), which stands behind an edit and ct_clear. */
+static void test_ct(void **state)
+{
+    struct dpif_xdp_compiled out;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    assert_false(odp_actions_from_string("push_vlan(vid=9,pcp=0),ct_clear,ct(commit,zone=5,mark=0x11/0xff,"
+                                         "label=0x2/0xf,timeout=7,nat(dst=10.0.0.1-10.0.0.9:80-90)),2", NULL, &actions));
+    assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches), DPIF_XDP_COMPILE_OK);
+    ofpbuf_uninit(&actions);
+
+    const struct dp_op *op = &out.ops[0];
+
+    assert_int_equal(out.n_ops, 2);
+    assert_int_equal(op->code, DP_OP_CT);
+    assert_int_equal(out.ops[1].code, DP_OP_PUSH_VLAN);
+    assert_int_equal(op->u.ct.zone, 5);
+    assert_int_equal(op->u.ct.flags, DP_CT_COMMIT | DP_CT_MARK | DP_CT_LABEL | DP_CT_NAT | DP_CT_TO_DST | DP_CT_TO_PORTS
+                     | DP_CT_FRESH);
+    assert_int_equal(op->u.ct.mark, 0x11);
+    assert_int_equal(op->u.ct.mark_mask, 0xff);
+    assert_int_equal(op->u.ct.min_port, 80);
+    assert_int_equal(op->u.ct.max_port, 90);
+    assert_int_equal(out.ct_policy, 7);
+    assert_int_equal(out.blobs[0].ct.min[0], dp_htonl(0x0a000001).raw);
+    assert_int_equal(out.blobs[0].ct.max[0], dp_htonl(0x0a000009).raw);
+    assert_int_equal(((const uint8_t *) out.blobs[0].ct.label)[0], 2);
+    assert_int_equal(((const uint8_t *) out.blobs[0].ct.label_mask)[0], 0xf);
+}
+
 static void test_groups(void **state)
 {
     struct dp_capability without = everything;
@@ -348,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_actions),
+        cmocka_unit_test(test_ct),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_hash),
