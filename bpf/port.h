@@ -123,8 +123,8 @@ static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_re
     trace_end(ctx, run, reason);
 }
 
-/* Counts 'n' frames that were lost after what count() counted. */
-static __always_inline void count_lost(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, __u32 n)
+/* Adds 'n' frames to a counter that count() leaves alone. */
+static __always_inline void count_beside(struct dp_ctx *ctx, __u32 slot, enum dp_counter counter, __u32 n)
 {
     struct bpf_counters *c = counters_of(ctx, slot);
 

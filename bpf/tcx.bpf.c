@@ -90,8 +90,8 @@ int oxdp_tcx(struct __sk_buff *ctx)
     struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
-        count_lost(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST % DP_LONG_COPY);
-        count_lost(ctx, port->counter_slot, DP_COUNTER_LONG_COPIES, ctx->DP_LOST / DP_LONG_COPY);
+        count_beside(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST % DP_LONG_COPY);
+        count_beside(ctx, port->counter_slot, DP_COUNTER_LONG_COPIES, ctx->DP_LOST / DP_LONG_COPY);
     }
     switch (outcome.fate) {
     case DP_FATE_OUTPUT:
@@ -237,7 +237,7 @@ static __always_inline int unwrap(struct xdp_md *ctx, const __u32 head_len, cons
     if (bpf_xdp_adjust_head(ctx, gone)
         || bpf_redirect_map(&upcall_sockets, ctx->rx_queue_index, XDP_DROP) != XDP_REDIRECT) {
         /* Tables need no context.  This program's is XDP's, not tcx's. */
-        count_lost(0, slot, DP_COUNTER_LOST_UPCALLS, 1);
+        count_beside(0, slot, DP_COUNTER_LOST_UPCALLS, 1);
         return XDP_DROP;
     }
     return XDP_REDIRECT;

@@ -88,6 +88,9 @@ static __always_inline int datapath(struct xdp_md *ctx)
         count_run(ctx, port->counter_slot, reason_of(outcome), run, length);
         return XDP_DROP;
     case DP_FATE_SKB:
+        if (!DP_OMITS(ctx, DP_PART_CHECKSUM) && outcome.reason == DP_REASON_UP_CHECKSUM) {
+            count_beside(ctx, port->counter_slot, DP_COUNTER_UNFINISHED, 1);
+        }
         if (port->continues) {
             return leave_to_tcx(ctx, run, reason_of(outcome));
         }
@@ -222,6 +225,7 @@ static __always_inline int hand_up(struct xdp_md *ctx, const struct bpf_port *po
  * would refuse it (-ENOSPC, -EMSGSIZE), and no counter would show that.  tcx takes it as it is. */
 static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length)
 {
+    count_beside(ctx, port->counter_slot, DP_COUNTER_UNFINISHED, 1);
     if (port->continues) {
         return leave_to_tcx(ctx, run, DP_REASON_SEGMENTS);
     }

@@ -20,6 +20,10 @@
 #define DP_SIZE_COUNTERS(X)                                                              \
     X(RX_BYTES, "bytes received, Ethernet header included")
 
+/* Whatever became of them. */
+#define DP_ARRIVED_COUNTERS(X)                                                           \
+    X(UNFINISHED, "arrived at XDP with segmentation or a checksum still to be done (GSO, CHECKSUM_PARTIAL)")
+
 /* Frames that a program lost after their packet had been counted: a packet of the network stack may be sent to several
  * ports, and segmented on its way to the engine. */
 #define DP_LOST_COUNTERS(X)                                                              \
@@ -30,6 +34,7 @@
 #define DP_COUNTERS(X)      \
     DP_LOOKUP_COUNTERS(X)   \
     DP_SIZE_COUNTERS(X)     \
+    DP_ARRIVED_COUNTERS(X)  \
     DP_LOST_COUNTERS(X)
 
 /* The first counters are those of the reasons, with their numbers. */

@@ -187,7 +187,8 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
             dp_note_way(ctx, run, index, 0);
         }
         if (!flow) {
-            return dp_upcall(run, DP_NO_FLOW, 0, reason);
+            dp_upcall(run, DP_NO_FLOW, 0, reason);
+            return reason == DP_REASON_UP_CHECKSUM && !DP_TAKES_SKBS ? DP_FATE_SKB : DP_FATE_ENGINE;
         }
         tcp_flags = run->key.ip_proto == DP_IP_TCP ? dp_ntohs(run->key.tcp_flags) : 0;
         if (expected && expected->rest) {

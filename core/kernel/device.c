@@ -30,6 +30,7 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
     dev.mtu = link.mtu;
     dev.peer_ifindex = strcmp(link.kind, "veth") ? 0 : link.peer_ifindex;
     dev.peer_nsid = link.peer_nsid;
+    dev.vnet_hdr = link.vnet_hdr;
 
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 

@@ -16,6 +16,7 @@ struct oxdp_device {
     int peer_ifindex;           /* Of a veth: the peer, as in struct oxdp_link; else 0. */
     int peer_nsid;
     bool peer_xdp;              /* Of a veth: its peer runs a native XDP program. */
+    bool vnet_hdr;              /* Of a tap: what its reader sends may have GSO and CHECKSUM_PARTIAL. */
     bool guest_offloads;        /* Of a tap: its reader takes CHECKSUM_PARTIAL packets, so it leaves its own checksums to
                                  * others, and segmentation as well. */
     bool rx_buffers;            /* XDP programs get frames of several buffers, on a kernel that has such. */

@@ -67,6 +67,19 @@ struct dpif_xdp_rxq {
     atomic_uint64_t n_packets;          /* Received, for xdp/show. */
 };
 
+/* What the guest behind a tap sends.  Times are in ms. */
+struct dpif_xdp_guest {
+    bool seen_unfinished;               /* It sends packets with GSO or
+                                         * CHECKSUM_PARTIAL, or did lately. */
+    bool sends_unfinished;              /* The same, when the hook was
+                                         * chosen. */
+    bool counted;                       /* 'n_...' are valid. */
+    uint64_t n_received, n_unfinished;  /* As last seen. */
+    long long int next_look;
+    long long int until;                /* When that is no longer lately. */
+    unsigned int hold_ms;               /* How long lately is. */
+};
+
 struct dpif_xdp_port {
     struct cmap_node node;              /* In dp->ports. */
     odp_port_t port_no;
@@ -127,13 +140,7 @@ struct dpif_xdp_port {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     long long int next_look             /* For foreign programs, ms. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    long long int next_guest_look       /* At what a guest sends, ms. */
-        OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    uint64_t n_segments                 /* DP_COUNTER_SEGMENTS, as last
-                                         * seen. */
-        OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    bool sends_segments                 /* A guest whose offloads do not show
-                                         * uses some. */
+    struct dpif_xdp_guest guest         /* Behind a tap. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     int mode                            /* enum oxdp_mode, if 'hook' has XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);

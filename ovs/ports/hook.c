@@ -29,6 +29,13 @@
       "keeps",                                                              \
       "set options:xdp-hook=xdp where packets a second matter more than "   \
       "TCP")                                                                \
+    X(GUEST_SENDS, "its guest sends packets with GSO or CHECKSUM_PARTIAL, " \
+      "though its driver takes none: tcx keeps them so",                    \
+      "nothing: XDP comes back when the guest has sent none for a while; "  \
+      "set options:xdp-hook=xdp where packets a second matter more")        \
+    X(GUEST, "its guest has no offloads now: XDP is fastest, and what the " \
+      "guest may yet send with GSO or CHECKSUM_PARTIAL goes to tcx",        \
+      "nothing: the port is at tcx when the guest has offloads")            \
     X(JUMBO, "its MTU is above 3,498: XDP forwards its frames, of several " \
       "buffers, to devices that take them, tcx those for others",           \
       "set options:xdp-hook, or an MTU of at most 3,498")                   \
@@ -58,6 +65,9 @@ choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             : config->mode != OXDP_MODE_BEST_EFFORT ? HOOK_MODE
             : config->has_obj ? HOOK_OBJ
             : oxdp_device_sends_unfinished(&port->device) ? HOOK_UNFINISHED
+            : port->guest.sends_unfinished ? HOOK_GUEST_SENDS
+            : port->device.vnet_hdr && port->largest_mtu <= OXDP_FRAME_MTU
+            ? HOOK_GUEST
             : port->largest_mtu <= OXDP_FRAME_MTU ? HOOK_WHOLE
             : port->largest_mtu <= oxdp_max_mtu() && port->device.rx_buffers
             ? HOOK_JUMBO
@@ -76,8 +86,10 @@ choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
         return dp->ports.hook;
     case HOOK_INTERNAL:
     case HOOK_UNFINISHED:
+    case HOOK_GUEST_SENDS:
     case HOOK_LONG:
         return DPIF_XDP_HOOK_TCX;
+    case HOOK_GUEST:
     case HOOK_JUMBO:
         return DPIF_XDP_HOOK_BOTH;
     case HOOK_MODE:

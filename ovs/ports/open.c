@@ -169,6 +169,7 @@ look_at_changes(struct dpif_xdp_port *port)
     uint32_t smallest_before = port->smallest_mtu;
     bool xdp_before = port->device.peer_xdp;
     bool offloads_before = port->device.guest_offloads;
+    bool sends_before = port->guest.sends_unfinished;
     bool other_before = port->other_xdp;
     struct oxdp_link peer;
     int mtu;
@@ -186,17 +187,14 @@ look_at_changes(struct dpif_xdp_port *port)
         VLOG_INFO("%s: an XDP program %s the peer", name,
                   xdp_before ? "was detached from" : "was attached to");
     }
-    port->device.guest_offloads = dpif_xdp_port_guest_has_offloads(port);
-    if (port->device.guest_offloads != offloads_before) {
-        VLOG_INFO("%s: the guest turned its offloads %s", name,
-                  offloads_before ? "off" : "on");
-    }
+    dpif_xdp_port_ask_about_guest(port);
     port->other_xdp = dpif_xdp_port_has_other_xdp(port);
     return (port->largest_mtu != largest_before
             || port->smallest_mtu != smallest_before
             || port->other_xdp != other_before
             || port->device.peer_xdp != xdp_before
-            || port->device.guest_offloads != offloads_before);
+            || port->device.guest_offloads != offloads_before
+            || port->guest.sends_unfinished != sends_before);
 }
 
 /* The program of 'port', open with XDP or soon to be.  Says in '*whyp' if that

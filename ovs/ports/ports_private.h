@@ -154,11 +154,11 @@ void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *, bool on)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* guest.c, for a tap 'port': whether its guest has offloads, by the device's
- * features; whether it has begun to send packets that show offloads, to be
- * called often; when to call that again; and what programs and the status need,
- * after the hook was chosen or the device has changed. */
-bool dpif_xdp_port_guest_has_offloads(struct dpif_xdp_port *)
+/* guest.c, for a tap 'port': what is known of its guest now, for the choice of
+ * the hook; whether that is about to change because of what the guest sends, to
+ * be called often; when to call that again; and what programs and the status
+ * need, after the hook was chosen or the device has changed. */
+void dpif_xdp_port_ask_about_guest(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp,
                                  struct dpif_xdp_port *)

@@ -96,6 +96,7 @@ report_counters(const struct dpif_xdp_query *query,
         put_enum(query, frames, oxdp_counter_name(i), n[i]);
     }
     report_hits(query, n, dpif_xdp_report_object(report, "lookups"));
+    put(query, report, "unfinished", n[DP_COUNTER_UNFINISHED]);
     put(query, report, "lost_copies", n[DP_COUNTER_LOST_COPIES]);
     put(query, report, "long_copies", n[DP_COUNTER_LONG_COPIES]);
     put(query, report, "lost_upcalls", n[DP_COUNTER_LOST_UPCALLS]);
@@ -304,6 +305,8 @@ text_numbers(const struct json *port, struct ds *ds)
                       ds);
         }
         text_lines(dpif_xdp_report_get(port, "lookups"), hit_lines, ds);
+        text_line(port, "unfinished", "",
+                  oxdp_counter_text(DP_COUNTER_UNFINISHED), ds);
         text_line(port, "lost_copies", "",
                   oxdp_counter_text(DP_COUNTER_LOST_COPIES), ds);
         text_line(port, "long_copies", "",

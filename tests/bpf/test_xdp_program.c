@@ -149,10 +149,12 @@ static void test_segments(void **state)
     oxdp_memory_ports(&p->memory)[LOOPBACK % N_PORTS] = port;
     assert_int_equal(run(p, 0), XDP_DROP);
     assert_int_equal(count(p, SLOT, DP_COUNTER_SEGMENTS), 1);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_UNFINISHED), 1);
     port.continues = 1;
     oxdp_memory_ports(&p->memory)[LOOPBACK % N_PORTS] = port;
     assert_int_equal(run(p, 0), XDP_PASS);
     assert_int_equal(count(p, SLOT, DP_COUNTER_SEGMENTS), 1);
+    assert_int_equal(count(p, SLOT, DP_COUNTER_UNFINISHED), 2);
     assert_int_equal(count(p, SLOT, DP_COUNTER_NO_SOCKET), 0);
 }
 

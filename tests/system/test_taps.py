@@ -13,6 +13,7 @@ import tap
 import wire
 
 GUEST = "02:00:00:00:00:99"
+UNFINISHED = "arrived at XDP with segmentation or a checksum still to be done (GSO, CHECKSUM_PARTIAL)"
 
 
 @pytest.fixture
@@ -43,17 +44,22 @@ class Network:
 
 
 class Sender:
-    """Numbered frames in the background."""
+    """Numbered frames in the background, with CHECKSUM_PARTIAL while 'partial' is set."""
 
     def __init__(self, network):
         self._network, self._stop = network, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.sent = 0
+        self.sent, self.partial = 0, False
 
     def _run(self):
         frame = self._network.frame(b"number  ")
+        pseudo = wire.ones_sum(frame[26:34] + bytes((0, 17)) + frame[38:40]).to_bytes(2, "big")
         while not self._stop.wait(0.001):
-            self._network.tap.send(frame[:42] + self.sent.to_bytes(8, "big") + frame[50:])
+            number = self.sent.to_bytes(8, "big")
+            if self.partial:
+                self._network.tap.send(frame[:40] + pseudo + number, flags=wire.VNET_HDR_F_NEEDS_CSUM, start=34, offset=6)
+            else:
+                self._network.tap.send(frame[:40] + bytes(2) + number)
             self.sent += 1
 
     def __enter__(self):
@@ -65,20 +71,41 @@ class Sender:
         self._thread.join()
 
 
-def test_hook_follows_the_reader_without_a_gap(network):
-    """Offloads come and go under traffic: no packet is lost, none comes twice."""
+def follow(network, steps):
+    """Does the 'steps', each with the hook that it leads to, under traffic: no packet is lost, none comes twice."""
     def guests(frame):
         return frame[6:12] == wire.mac(GUEST)           # The host's end of red's wire says things of its own.
 
     seen = []
-    lab.wait_until(lambda: network.hook() == "xdp", "XDP")
+    lab.wait_until(lambda: network.hook() == "both", "XDP, with tcx behind it")
     with Sender(network) as sender:
-        for features, hook in [(tap.ALL, "tcx"), (0, "xdp"), (tap.TUN_F_CSUM, "tcx"), (0, "xdp")]:
-            network.tap.offload(features)
-            lab.wait_until(lambda hook=hook: network.hook() == hook, hook)
+        for step, hook in steps:
+            step(sender)
+            while network.hook() != hook:
+                seen += network.wire.receive(guests, 50)
             seen += network.wire.receive(guests, 50)
     seen += network.wire.receive(guests, sender.sent - len(seen))
     assert sorted(frame[42:50] for frame in seen) == [number.to_bytes(8, "big") for number in range(sender.sent)]
+
+
+def test_hook_follows_the_reader_without_a_gap(network):
+    """Offloads come and go."""
+    def takes(features):
+        return lambda sender: network.tap.offload(features)
+
+    follow(network, [(takes(tap.ALL), "tcx"), (takes(0), "both"), (takes(tap.TUN_F_CSUM), "tcx"), (takes(0), "both")])
+
+
+def test_hook_follows_what_is_sent_without_a_gap(network):
+    """The reader takes nothing, so that only what it sends says what it leaves to others."""
+    def partial(value):
+        return lambda sender: setattr(sender, "partial", value)
+
+    number = network.switch.ofport("tap0")
+    follow(network, [(partial(True), "tcx"), (partial(False), "both")])
+    assert network.switch.ofport("tap0") == number
+    assert network.switch.stats("tap0")[UNFINISHED]
+    assert "sends packets with GSO" not in network.switch.appctl("xdp/why", "tap0")
 
 
 def test_tap_without_header_stays_at_xdp(world, network):
