@@ -89,4 +89,10 @@ void oxdp_sock_complete(struct oxdp_sock *sock);
 
 void oxdp_sock_get_stats(const struct oxdp_sock *sock, struct oxdp_sock_stats *ret_stats);
 
+/* Packets that did not get from a socket to its device. */
+static inline uint64_t oxdp_sock_send_drops(const struct oxdp_sock_stats *stats)
+{
+    return stats->tx_dropped + stats->tx_invalid;
+}
+
 #endif /* core/xsk/sock.h */

@@ -120,6 +120,15 @@ void dpif_xdp_senders_wait(const struct dpif_xdp_dp *dp)
 bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
                                uint64_t *n_dropped);
 
+/* The packets that the engine has tried to send to 'port', a struct
+ * dpif_xdp_port, and that did not get to its device.  Never fewer than before. */
+uint64_t dpif_xdp_sender_all_drops(void *port);
+
+/* Closes 'sock', which was one of 'port' or is NULL.  What it sent and dropped
+ * stays counted for 'port'. */
+void dpif_xdp_sender_retire(struct dpif_xdp_port *port,
+                            struct oxdp_sock *sock);
+
 /* Prepare and free what 'port->sender' is, of a new port. */
 void dpif_xdp_sender_init(struct dpif_xdp_sender *);
 void dpif_xdp_sender_destroy(struct dpif_xdp_sender *);

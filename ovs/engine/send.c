@@ -405,16 +405,25 @@ close_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     sock = sender->sock;
     sender->sock = NULL;
     if (sock) {
+        atomic_count_dec(&dp->senders.n);
+    }
+    dpif_xdp_tx_unlock(port);
+    dpif_xdp_sender_retire(port, sock);
+}
+
+void
+dpif_xdp_sender_retire(struct dpif_xdp_port *port, struct oxdp_sock *sock)
+{
+    if (sock) {
         struct oxdp_sock_stats stats;
         uint64_t orig;
 
         oxdp_sock_get_stats(sock, &stats);
-        atomic_add_relaxed(&sender->n_sent, stats.tx_packets, &orig);
-        atomic_add_relaxed(&sender->n_dropped, stats.tx_dropped, &orig);
-        atomic_count_dec(&dp->senders.n);
+        atomic_add_relaxed(&port->sender.n_sent, stats.tx_packets, &orig);
+        atomic_add_relaxed(&port->sender.n_dropped,
+                           oxdp_sock_send_drops(&stats), &orig);
+        oxdp_sock_close_later(sock);
     }
-    dpif_xdp_tx_unlock(port);
-    oxdp_sock_close_later(sock);
 }
 
 void
@@ -462,8 +471,28 @@ dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
 
         oxdp_sock_get_stats(sender->sock, &stats);
         *n_sent += stats.tx_packets;
-        *n_dropped += stats.tx_dropped;
+        *n_dropped += oxdp_sock_send_drops(&stats);
     }
     dpif_xdp_tx_unlock(port);
     return has_sock;
+}
+
+uint64_t
+dpif_xdp_sender_all_drops(void *port_)
+{
+    struct dpif_xdp_port *port = port_;
+    uint64_t n_sent, n_dropped;
+
+    dpif_xdp_sender_get_stats(port, &n_sent, &n_dropped);
+    dpif_xdp_tx_rdlock(port);
+    for (size_t i = 0; i < port->n_rxqs; i++) {
+        if (port->rxqs[i].sock) {
+            struct oxdp_sock_stats stats;
+
+            oxdp_sock_get_stats(port->rxqs[i].sock, &stats);
+            n_dropped += oxdp_sock_send_drops(&stats);
+        }
+    }
+    dpif_xdp_tx_unlock(port);
+    return n_dropped;
 }

@@ -154,12 +154,14 @@ destruct(struct netdev *netdev)
     ovs_mutex_unlock(&addresses_mutex);
 }
 
-/* The host's sent packets are the switch's received ones. */
+/* The host's sent packets are the switch's received ones.  What the switch sends
+ * is dropped by the port's device or by the interface. */
 static int
 get_stats(const struct netdev *netdev, struct netdev_stats *stats)
 {
     struct netdev_stats host;
     int error = netdev_linux_class.get_stats(netdev, &host);
+    struct netdev *device;
 
     memset(stats, 0, sizeof *stats);
     stats->rx_packets = host.tx_packets;
@@ -172,6 +174,14 @@ get_stats(const struct netdev *netdev, struct netdev_stats *stats)
     stats->tx_dropped = host.rx_dropped;
     stats->multicast = host.multicast;
     stats->collisions = host.collisions;
+    if (!dpif_xdp_internal_open_device(netdev, &device)) {
+        struct netdev_stats its;
+
+        if (!netdev_get_stats(device, &its)) {
+            stats->tx_dropped += its.tx_dropped;
+        }
+        netdev_close(device);
+    }
     return error;
 }
 

@@ -144,6 +144,34 @@ add_beside(struct netdev_xdp *netdev, struct netdev_stats *stats)
     stats->tx_bytes += netdev->beside.n_bytes;
 }
 
+void
+dpif_xdp_netdev_set_port(struct netdev *netdev_,
+                         uint64_t (*send_drops)(void *port), void *port)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+
+    netdev_xdp_lock(netdev);
+    netdev->send_drops = send_drops;
+    netdev->port = port;
+    netdev_xdp_unlock(netdev);
+}
+
+/* Calls without the lock, which comes after those of ports.  Ports end in the
+ * main thread, which alone asks for statistics. */
+static uint64_t
+send_drops(const struct netdev *netdev_)
+{
+    struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
+    uint64_t (*count)(void *);
+    void *port;
+
+    netdev_xdp_lock(netdev);
+    count = netdev->send_drops;
+    port = netdev->port;
+    netdev_xdp_unlock(netdev);
+    return count ? count(port) : 0;
+}
+
 static int
 netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
 {
@@ -162,6 +190,7 @@ netdev_xdp_get_stats(const struct netdev *netdev_, struct netdev_stats *stats)
         stats->rx_packets += netdev->ahead.n_packets;
         stats->rx_bytes += netdev->ahead.n_bytes;
         netdev_xdp_unlock(netdev);
+        stats->tx_dropped += send_drops(netdev_);
     }
     return error;
 }

@@ -116,4 +116,10 @@ void dpif_xdp_netdev_count_start(struct netdev *, const struct oxdp_progs *,
                                  const struct oxdp_device *);
 void dpif_xdp_netdev_count_stop(struct netdev *);
 
+/* Makes 'netdev', of this class, count as dropped at sending what 'send_drops'
+ * returns for 'port', until it is called with NULL, NULL.  Called by the main
+ * thread. */
+void dpif_xdp_netdev_set_port(struct netdev *,
+                              uint64_t (*send_drops)(void *port), void *port);
+
 #endif /* ovs/netdev/netdev_xdp.h */

@@ -53,6 +53,10 @@ struct netdev_xdp {
     struct packets beside               /* Sent by peer redirect, past
                                          * 'ifindex', as last known. */
         OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+
+    /* Packets that its port could not send: dpif_xdp_netdev_set_port(). */
+    uint64_t (*send_drops)(void *port) OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
+    void *port OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
 };
 
 /* Open vSwitch's class with some members replaced (netdev_xdp.c).  The rest,

@@ -500,7 +500,7 @@ dpif_xdp_port_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     n_rxqs = dpif_xdp_port_n_rxqs(port);
     rxqs = dpif_xdp_port_set_rxqs(port, NULL, 0);
     for (size_t i = 0; i < n_rxqs; i++) {
-        oxdp_sock_close_later(rxqs[i].sock);
+        dpif_xdp_sender_retire(port, rxqs[i].sock);
         netdev_rxq_close(rxqs[i].rxq);
     }
     free(rxqs);

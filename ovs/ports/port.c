@@ -25,6 +25,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port);
 static odp_port_t choose_port_no(const struct dpif_xdp_dp *,
                                  const char *devname);
 static void free_port(struct dpif_xdp_port *);
+static void insert_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 static void remove_port(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -106,7 +108,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     error = dpif_xdp_port_open(dp, port);
     if (error && port->fit && error != ENODEV) {
         dpif_xdp_port_try_later(port);
-        dpif_xdp_port_table_insert(dp, port);
+        insert_port(dp, port);
         return 0;
     }
     if (error) {
@@ -126,7 +128,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
         return error;
     }
 
-    dpif_xdp_port_table_insert(dp, port);
+    insert_port(dp, port);
     return 0;
 }
 
@@ -370,10 +372,22 @@ free_port(struct dpif_xdp_port *port)
     free(port);
 }
 
+static void
+insert_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
+{
+    if (port->is_device) {
+        dpif_xdp_netdev_set_port(port->dev, dpif_xdp_sender_all_drops, port);
+    }
+    dpif_xdp_port_table_insert(dp, port);
+}
+
 /* Takes 'port' out of 'dp'.  Readers may use it until they quiesce. */
 static void
 remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
+    if (port->is_device) {
+        dpif_xdp_netdev_set_port(port->dev, NULL, NULL);
+    }
     dpif_xdp_port_table_remove(dp, port);
     dpif_xdp_port_close(dp, port);
     dpif_xdp_port_forget_obj(dp, port);

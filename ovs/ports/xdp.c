@@ -144,7 +144,7 @@ close_sockets(struct dpif_xdp_port *port)
     dpif_xdp_threads_remove_port(port);
     rxqs = dpif_xdp_port_set_rxqs(port, NULL, 0);
     for (size_t i = 0; i < n; i++) {
-        oxdp_sock_close_later(rxqs[i].sock);
+        dpif_xdp_sender_retire(port, rxqs[i].sock);
     }
     free(rxqs);
 }

@@ -50,7 +50,8 @@ report_rxq(const struct dpif_xdp_rxq *rxq, size_t number, struct json *queues)
 
         oxdp_sock_get_stats(rxq->sock, &stats);
         dpif_xdp_report_int(queue, "sent", stats.tx_packets);
-        dpif_xdp_report_int(queue, "send_drops", stats.tx_dropped);
+        dpif_xdp_report_int(queue, "send_drops",
+                            oxdp_sock_send_drops(&stats));
         dpif_xdp_report_int(queue, "ring_full", stats.rx_ring_full);
         dpif_xdp_report_int(queue, "no_frames", stats.rx_fill_empty);
         dpif_xdp_report_int(queue, "other_drops", stats.rx_dropped);

@@ -50,7 +50,7 @@ static const struct line traffic_lines[] = {
     { "rx_dropped", "received, dropped by the device" },
     { "tx_packets", "sent packets" },
     { "tx_bytes", "sent bytes" },
-    { "tx_dropped", "sent, dropped by the device" },
+    { "tx_dropped", "sent, dropped by the device or before it" },
     { NULL, NULL },
 };
 

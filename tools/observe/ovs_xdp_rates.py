@@ -157,7 +157,7 @@ def _drops(shown, stats, old_shown, old_stats, seconds):
     for port in shown["ports"]:
         before = past.get(_key(port), {})
         senders, then = _senders(port), _senders(before)
-        for reason in ("send_drops", "ring_full", "no_frames", "other_drops"):
+        for reason in ("ring_full", "no_frames", "other_drops"):         # tx_dropped has what could not be sent.
             number = sum(sender.get(reason, 0) for sender in senders)
             found.append(_drop(port["name"], f"socket_{reason}", number,
                                sum(sender.get(reason, 0) for sender in then) if before else None, seconds))
