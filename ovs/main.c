@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ovs-vswitchd-xdp: Open vSwitch's ovs-vswitchd with the datapath type "xdp".
  *
- * vswitchd/ovs-vswitchd.c is compiled with its main() renamed to
- * ovs_vswitchd_main(); all options are its own. */
+ * vswitchd/ovs-vswitchd.c has main(), which the linker wraps; all options are
+ * its own. */
 #include <config.h>
 
 #include <stdbool.h>
@@ -13,7 +13,8 @@
 #include "ovs/netdev/netdev_internal.h"
 #include "ovs/netdev/netdev_xdp.h"
 
-int ovs_vswitchd_main(int argc, char *argv[]);
+int __real_main(int argc, char *argv[]);
+int __wrap_main(int argc, char *argv[]);
 
 /* Whether 'argv' asks for the version: "-V" or "--version", before any "--".
  * (Abbreviations of "--version" print Open vSwitch's only.) */
@@ -29,7 +30,7 @@ wants_version(int argc, char *argv[])
 }
 
 int
-main(int argc, char *argv[])
+__wrap_main(int argc, char *argv[])
 {
     /* The name decides that of the control socket, the pidfile and the log,
      * by which ovs-appctl and the init scripts find the daemon. */
@@ -43,5 +44,5 @@ main(int argc, char *argv[])
     dpif_xdp_netdev_register();
     dpif_xdp_internal_register();
     dpif_xdp_register();
-    return ovs_vswitchd_main(argc, argv);
+    return __real_main(argc, argv);
 }

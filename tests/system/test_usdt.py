@@ -15,6 +15,8 @@ import wire
 
 RED = "02:00:00:00:00:01"
 ARGUMENTS = {                           # Provider and name: how many arguments.
+    ("main", "run_start"): 0,
+    ("main", "poll_block"): 0,
     ("dpif_recv", "recv_upcall"): 6,
     ("dpif_netlink_operate__", "op_flow_put"): 4,
     ("dpif_netlink_operate__", "op_flow_del"): 4,
@@ -51,7 +53,7 @@ def test_notes():
     assert {key: len(found[key][2]) for key in ARGUMENTS if key in found} == ARGUMENTS
     for provider, name in ARGUMENTS:
         # What costs something to prepare is prepared for listeners alone.
-        assert bool(found[provider, name][1]) == (name != "program_exchanged")
+        assert bool(found[provider, name][1]) == (name not in ("program_exchanged", "run_start", "poll_block"))
 
 
 @contextlib.contextmanager
@@ -84,7 +86,7 @@ def test_listening(network):
     if not UPROBES.exists():
         pytest.skip("this kernel has no uprobes (CONFIG_UPROBE_EVENTS)")
     switch = network.switch
-    wanted = (("dpif_recv", "recv_upcall"), ("dpif_netlink_operate__", "op_flow_put"), ("ovs_xdp", "flow_moved"),
+    wanted = (("main", "run_start"), ("dpif_recv", "recv_upcall"), ("dpif_netlink_operate__", "op_flow_put"), ("ovs_xdp", "flow_moved"),
               ("ovs_xdp", "slow_path"), ("dpif_netlink_operate__", "op_flow_del"))
     with contextlib.ExitStack() as stack:
         counts = {}
