@@ -111,6 +111,27 @@ class Exporter:
         self.process.stderr.close()
 
 
+NO_CAPABILITIES = "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"
+
+
+def test_without_privileges(tmp_path_factory):
+    """root without capabilities, and an ordinary user who was given the socket, and who is told so before."""
+    lab.new_host()
+    installed = tmp_path_factory.mktemp("installed")
+    for folder in installed, *installed.parents[:2]:    # pytest's own, which nobody else may enter.
+        folder.chmod(0o755)
+    for path in EXPORTER, EXPORTER.parent / "ovs_xdp_client.py":
+        shutil.copy(path, installed)
+    with scene.with_odd_port("odd") as (switch, _):
+        command = [installed / EXPORTER.name, "--once", "-t", scene.target(switch)]
+        nobody = [*NO_CAPABILITIES, "--reuid=nobody", "--regid=nogroup", "--clear-groups", *command]
+        assert "\novs_xdp_up 1\n" in lab.run(*NO_CAPABILITIES, *command)
+        assert "Permission denied" in lab.run(*nobody, check=False)
+        switch.rundir.chmod(0o711)
+        shutil.chown(scene.target(switch), "nobody")
+        assert "\novs_xdp_up 1\n" in lab.run(*nobody)
+
+
 def test_restarted_daemon():
     """The exporter outlives the daemon, says when that is away, and finds the next one."""
     with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
