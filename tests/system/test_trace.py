@@ -27,7 +27,7 @@ def hooked(request, network):
     """Ports at one hook; only what a test sends is forwarded."""
     for device in "to-red", "to-green":
         network.switch.use_hook(device, f"options:xdp-hook={request.param}")
-    network.hook = request.param
+    network.hook = "xdp" if request.param == "both" else request.param      # XDP comes first.
     network.switch.flows("br0", "in_port=to-red,udp,tp_dst=2000,actions=output:to-green",
                          "in_port=to-red,udp,tp_dst=2001,actions=drop", "priority=0,actions=drop")
     return network
@@ -85,6 +85,7 @@ def settle(network, *frames):
         lab.wait_until(settled, "flows in programs")
 
 
+@pytest.mark.parametrize("hooked", ["xdp", "tcx", "both"], indirect=True)
 def test_forwarded(hooked):
     """A packet that a program forwards: bytes, fields, lookup, megaflow, mask, output; as text, too."""
     frame = udp()
@@ -119,6 +120,18 @@ def test_slow_path(hooked):
     port = hooked.switch.dp_port("to-green")
     assert upcall == f"no flow: upcall to ofproto, which answers actions:{port}", packet
     assert rest[0] == f"sent to port {port} (to-green)" and rest[1].startswith("installed ufid:") and not packet["dropped"]
+
+
+@pytest.mark.parametrize("hooked", ["both"], indirect=True)
+def test_left_to_tcx(hooked):
+    """At both, XDP leaves a flow that it cannot run to tcx, and a trace has the packet where it is dealt with."""
+    hooked.switch.flows("br0", "in_port=to-red,udp,tp_dst=2000,actions=output:to-blue,mod_tp_dst:2002,output:to-green",
+                        "priority=0,actions=drop")
+    settle(hooked, udp())
+    found = trace(hooked, "port=to-red", "udp,tp_dst=2000", "count=4", frames=[udp()])
+    at_tcx = [packet for packet in found["packets"] if packet["hook"] == "tcx"]
+    assert at_tcx and {packet["verdict"] for packet in at_tcx} == {"forwarded"}, found
+    assert {packet["to_name"] for packet in at_tcx} == {"to-green"}
 
 
 def test_drops(hooked):
