@@ -85,6 +85,7 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
 
 void
 dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
 {
     memset(&flow->fp, 0, sizeof flow->fp);
     flow->fp.index = DP_NO_FLOW;
@@ -385,10 +386,11 @@ dpif_xdp_fastpath_prefetch(const struct dpif_xdp_dp *dp,
                            const struct dpif_xdp_flow *flow)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t index = peek(flow)->index;
 
-    if (fp && flow->fp.index != DP_NO_FLOW) {
-        oxdp_table_prefetch(fp->table, flow->fp.index);
-        OVS_PREFETCH_WRITE(&fp->flows[flow->fp.index]);
+    if (fp && index != DP_NO_FLOW) {
+        oxdp_table_prefetch(fp->table, index);
+        OVS_PREFETCH_WRITE(&fp->flows[index]);
     }
 }
 
@@ -397,9 +399,10 @@ dpif_xdp_fastpath_prefetch_bucket(const struct dpif_xdp_dp *dp,
                                   const struct dpif_xdp_flow *flow)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t index = peek(flow)->index;
 
-    if (fp && flow->fp.index != DP_NO_FLOW) {
-        oxdp_table_prefetch_bucket(fp->table, flow->fp.index);
+    if (fp && index != DP_NO_FLOW) {
+        oxdp_table_prefetch_bucket(fp->table, index);
     }
 }
 
@@ -468,25 +471,27 @@ dpif_xdp_fastpath_reclaim(struct dpif_xdp_dp *dp)
 bool
 dpif_xdp_fastpath_finds(const struct dpif_xdp_flow *flow)
 {
-    return flow->fp.index != DP_NO_FLOW;
+    return peek(flow)->index != DP_NO_FLOW;
 }
 
 bool
 dpif_xdp_fastpath_runs(const struct dpif_xdp_flow *flow)
 {
-    return dpif_xdp_fastpath_finds(flow) && flow->fp.reason == REASON_OK;
+    return dpif_xdp_fastpath_finds(flow) && peek(flow)->reason == REASON_OK;
 }
 
 uint32_t
 dpif_xdp_fastpath_index(const struct dpif_xdp_flow *flow)
 {
-    return flow->fp.index;
+    return peek(flow)->index;
 }
 
 const char *
 dpif_xdp_fastpath_hook(const struct dpif_xdp_flow *flow)
 {
-    return !flow->fp.on_tcx ? "xdp" : flow->fp.on_xdp ? "both" : "tcx";
+    const struct dpif_xdp_fastpath_flow *fp = peek(flow);
+
+    return !fp->on_tcx ? "xdp" : fp->on_xdp ? "both" : "tcx";
 }
 
 struct dpif_xdp_flow *
@@ -565,6 +570,7 @@ mask_memo(const struct dpif_xdp_flow *flow)
 
 static bool
 has_entries(const struct dpif_xdp_flow *flow)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     return flow->fp.index != DP_NO_FLOW || flow->fp.old_index != DP_NO_FLOW;
 }
@@ -573,6 +579,7 @@ has_entries(const struct dpif_xdp_flow *flow)
 static void
 forget_entry(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
              uint32_t index)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     if (flow->fp.index == index) {
         flow->fp.index = DP_NO_FLOW;

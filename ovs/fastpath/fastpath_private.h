@@ -134,10 +134,20 @@ stats_change_end(struct dpif_xdp_fastpath *fp)
     atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
 }
 
+/* 'flow->fp' for threads without the mutex: each member may be that of a moment
+ * ago. */
+static inline const struct dpif_xdp_fastpath_flow *
+peek(const struct dpif_xdp_flow *flow)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return &flow->fp;
+}
+
 /* Whether programs at XDP meet packets of 'flow' that only those at tcx can
  * handle. */
 static inline bool
 is_left_to_tcx(const struct dpif_xdp_flow *flow)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     return (flow->fp.counted && flow->fp.on_tcx && !flow->fp.on_xdp
             && flow->fp.hook != DPIF_XDP_HOOK_TCX);

@@ -45,13 +45,13 @@ static void
 add_entries(const struct dpif_xdp_fastpath *fp,
             const struct dpif_xdp_flow *flow, struct dpif_flow_stats *sum)
 {
-    uint32_t index = flow->fp.index;
+    uint32_t index = peek(flow)->index;
 
     if (index != DP_NO_FLOW) {
         add_entry(fp, index, sum);
     }
     /* Readers without the mutex may follow a changed link, and then retry. */
-    index = flow->fp.old_index;
+    index = peek(flow)->old_index;
     for (int i = 0; index != DP_NO_FLOW && i < MAX_UNLINKED; i++) {
         add_entry(fp, index, sum);
         index = fp->older[index] - 1;
@@ -93,10 +93,10 @@ dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
         atomic_read_explicit(&fp->stats_seq, &before, memory_order_acquire);
         memset(&sum, 0, sizeof sum);
         add_entries(fp, flow, &sum);
-        sum.n_packets += flow->fp.n_packets;
-        sum.n_bytes += flow->fp.n_bytes;
-        sum.used = MAX(sum.used, flow->fp.used);
-        sum.tcp_flags |= flow->fp.tcp_flags;
+        sum.n_packets += peek(flow)->n_packets;
+        sum.n_bytes += peek(flow)->n_bytes;
+        sum.used = MAX(sum.used, peek(flow)->used);
+        sum.tcp_flags |= peek(flow)->tcp_flags;
         atomic_thread_fence(memory_order_acquire);
         atomic_read_relaxed(&fp->stats_seq, &after);
     } while (before & 1 || before != after);
@@ -112,13 +112,13 @@ dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *dp,
                                  const struct dpif_xdp_flow *flow)
 {
     const struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t index = peek(flow)->index;
 
-    if (fp && flow->fp.index != DP_NO_FLOW) {
+    if (fp && index != DP_NO_FLOW) {
         const struct dp_tables *memory = oxdp_table_memory(fp->table);
 
         for (uint32_t i = 0; i < memory->head->shards; i++) {
-            OVS_PREFETCH(&memory->stats[i * memory->n_flows
-                                        + flow->fp.index]);
+            OVS_PREFETCH(&memory->stats[i * memory->n_flows + index]);
         }
     }
 }
@@ -162,12 +162,13 @@ dpif_xdp_fastpath_report_flow(const struct dpif_xdp_dp *dp,
                               const struct dpif_xdp_flow *flow,
                               struct json *report)
 {
+    const struct dpif_xdp_fastpath_flow *fp = peek(flow);
     bool runs = dpif_xdp_fastpath_runs(flow);
     char *name;
 
     dpif_xdp_report_text(report, "tier",
                          runs ? dpif_xdp_fastpath_hook(flow) : "engine");
-    if (!dp->fastpath || !flow->fp.counted) {
+    if (!dp->fastpath || !fp->counted) {
         dpif_xdp_report_text(report, "reason", "off");
         dpif_xdp_report_text(report, "why", "is of a datapath without a fast "
                              "path");
@@ -175,11 +176,10 @@ dpif_xdp_fastpath_report_flow(const struct dpif_xdp_dp *dp,
                              "other_config:xdp-offload is false, and what the "
                              "log says of programs");
     } else {
-        name = dpif_xdp_report_key(reasons[flow->fp.reason].name);
+        name = dpif_xdp_report_key(reasons[fp->reason].name);
         dpif_xdp_report_text(report, "reason", name);
-        dpif_xdp_report_text(report, "why", reasons[flow->fp.reason].text);
-        dpif_xdp_report_text(report, "change",
-                             reasons[flow->fp.reason].change);
+        dpif_xdp_report_text(report, "why", reasons[fp->reason].text);
+        dpif_xdp_report_text(report, "change", reasons[fp->reason].change);
         free(name);
     }
 }

@@ -64,8 +64,7 @@ struct dpif_xdp_flow {
     atomic_llong used;                  /* Monotonic ms; 0: never. */
     atomic_uint16_t tcp_flags;
 
-    /* Guarded by the mutex of writers. */
-    struct dpif_xdp_fastpath_flow fp;
+    struct dpif_xdp_fastpath_flow fp OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     atomic_bool deleted;                /* Read by any thread. */
 };
 
