@@ -8,6 +8,7 @@
  *   BPF_MARK_NUMBER + n     any immediate operand           the number
  *   BPF_MARK_SET + s        the load of a 64-bit constant   the bits of the set
  *   BPF_MARK_TABLE + t      the load of a 64-bit constant   the address of the table, a map's only value
+ *   BPF_MARK_KFUNC + f      a call, an immediate operand    the number in the kernel's BTF of a function, 0: none
  *
  * The verifier sees the values: it checks indexes against the sizes, and removes what is left out with the jumps.  It
  * refuses a program whose marks were not replaced. */
@@ -61,10 +62,24 @@ enum bpf_set {                                  /* Members of struct dp_omit. */
     BPF_N_SETS
 };
 
+/* Kernel functions that programs call or ask for.  Calls stand behind a condition that is constant; where the kernel has no
+ * such function, "r0 = 0" stands there. */
+#define BPF_KFUNCS(X)           \
+    X(bpf_cast_to_kern_ctx)     \
+    X(bpf_dynptr_from_skb)
+
+enum bpf_kfunc {
+#define X(NAME) BPF_KFUNC_##NAME,
+    BPF_KFUNCS(X)
+#undef X
+    BPF_N_KFUNCS
+};
+
 #define BPF_MARK_OMITS(FIRST, LAST) (0x6f780000 | (FIRST) << 8 | (LAST))
 #define BPF_MARK_NUMBER 0x6f790000
 #define BPF_MARK_TABLE 0x6f7a0000
 #define BPF_MARK_SET 0x6f7b0000
+#define BPF_MARK_KFUNC 0x6f7c0000
 #define BPF_MARK_KIND(MARK) ((MARK) & 0xffff0000)
 
 #endif /* bpf/constant.h */

@@ -174,10 +174,7 @@ DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp,
 #define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
 #define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
 
-/* No kernel function came with them.  This one, which is never called, came with Linux 6.4. */
-struct bpf_dynptr;
-extern int bpf_dynptr_from_skb(struct __sk_buff *ctx, __u64 flags, struct bpf_dynptr *dynptr) __attribute__((weak)) __ksym;
-
+/* No kernel function came with them.  bpf_dynptr_from_skb(), which is never called, came with Linux 6.4. */
 DP_INLINE __u64 dp_tunnel_decap_flags(int outer_ip6, int inner_ip6)
 {
     return outer_ip6 == inner_ip6 ? 0 : inner_ip6 ? ADJ_ROOM_DECAP_L3_IPV6 : ADJ_ROOM_DECAP_L3_IPV4;
@@ -211,7 +208,7 @@ DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *f
     int ip6 = DP_BE16_IS(type, DP_ETH_IP6);
 
     if (ctx->len < ofs + (ip6 ? DP_IP6_LEN : DP_IP4_LEN)
-        || (!bpf_dynptr_from_skb && dp_tunnel_decap_flags(!(frame->has & DP_HAS_IP4), ip6))) {
+        || (!HAS_KFUNC(bpf_dynptr_from_skb) && dp_tunnel_decap_flags(!(frame->has & DP_HAS_IP4), ip6))) {
         return 1;
     }
     if (!ctx->gso_size) {

@@ -23,17 +23,18 @@ struct xdp_buff___frags {
 } __attribute__((preserve_access_index));
 #define XDP_FLAGS_HAS_FRAGS 1
 
-extern void *bpf_cast_to_kern_ctx(void *ctx) __attribute__((weak, const)) __ksym;
+DP_INLINE const struct xdp_buff___frags *buff_of(struct dp_ctx *ctx)
+{
+    register const void *r0 asm("r0");
+    register const void *r1 asm("r1") = ctx;
+
+    KFUNC(bpf_cast_to_kern_ctx, r0, r1);
+    return r0;
+}
 
 DP_INLINE int dp_has_frags(struct dp_ctx *ctx)
 {
-    const struct xdp_buff___frags *buff;
-
-    if (DP_OMITS(ctx, DP_PART_FRAGS)) {
-        return 0;
-    }
-    buff = bpf_cast_to_kern_ctx(ctx);
-    return DP_UNLIKELY(buff->flags & XDP_FLAGS_HAS_FRAGS);
+    return !DP_OMITS(ctx, DP_PART_FRAGS) && DP_UNLIKELY(buff_of(ctx)->flags & XDP_FLAGS_HAS_FRAGS);
 }
 
 /* A difference of pointers has 64 bits for the verifier. */

@@ -29,6 +29,23 @@
         set_;                                                                       \
     })
 
+/* Whether the kernel has a function of enum bpf_kfunc. */
+#define HAS_KFUNC(NAME)                                                             \
+    ({                                                                              \
+        __u32 kfunc_;                                                               \
+                                                                                    \
+        asm("%0 = %1" : "=w"(kfunc_) : "i"(BPF_MARK_KFUNC + BPF_KFUNC_##NAME));     \
+        kfunc_ != 0;                                                                \
+    })
+
+/* Calls a kernel function of enum bpf_kfunc with one argument.  An instruction that names it by a symbol would have libbpf
+ * look through the types of all modules where the kernel lacks it, which takes CAP_SYS_ADMIN.  Bytes of struct bpf_insn. */
+#define KFUNC(NAME, R0, R1)                                                         \
+    asm(".byte %2, %3, 0, 0; .long %4"                                              \
+        : "=r"(R0), "+r"(R1)                                                        \
+        : "i"(BPF_JMP | BPF_CALL), "i"(BPF_PSEUDO_KFUNC_CALL << 4), "i"(BPF_MARK_KFUNC + BPF_KFUNC_##NAME)      \
+        : "r2", "r3", "r4", "r5")
+
 /* What the program was built without. */
 #define PARTS_LEFT_OUT ((DP_CAPABILITY_ALL_KEYS & ~(DP_KEY_GROUPS_HERE)) | ((DP_OPS_HERE) ? 0 : DP_PART_OPS))
 

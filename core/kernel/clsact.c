@@ -18,9 +18,11 @@
 #define OUR_NAME "oxdp_tcx"             /* Of the program in bpf/tcx.bpf.c. */
 
 static int dump_filters(int ifindex, uint32_t where, bool (*each)(const struct nlmsghdr *, void *aux), void *aux);
-static int find(const struct bpf_tc_hook *hook, bool *ret_ours);
+static bool has_ours(int ifindex);
+static bool is_no_filter_of_ours(const struct nlmsghdr *answer, void *aux);
 static bool is_other(const struct nlmsghdr *answer, void *search);
-static uint32_t program_of(const struct rtattr *options);
+static bool read_filter(const struct nlmsghdr *answer, struct oxdp_clsact_filter *ret_filter, bool *ret_ours);
+static bool has_our_name(const struct rtattr *options);
 
 int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
 {
@@ -28,14 +30,13 @@ int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
     LIBBPF_OPTS(bpf_tc_opts, filter, .handle = OXDP_CLSACT_HANDLE, .priority = OXDP_CLSACT_PRIORITY,
                 .prog_fd = prog_fd);
     char name[IF_NAMESIZE] = "";
-    bool ours;
     int err;
 
     /* libbpf warns if there is a clsact already, which is no problem. */
     oxdp_libbpf_listen();
     err = bpf_tc_hook_create(&hook);
     if (!err || err == -EEXIST) {
-        if (!find(&hook, &ours) && ours) {
+        if (has_ours(ifindex)) {
             filter.flags = BPF_TC_F_REPLACE;
         }
         err = bpf_tc_attach(&hook, &filter);
@@ -58,23 +59,20 @@ void oxdp_clsact_detach(int ifindex)
 {
     LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_INGRESS);
     LIBBPF_OPTS(bpf_tc_opts, filter, .handle = OXDP_CLSACT_HANDLE, .priority = OXDP_CLSACT_PRIORITY);
-    bool ours;
 
     oxdp_libbpf_listen();
-    if (!find(&hook, &ours) && ours) {
+    if (has_ours(ifindex)) {
         bpf_tc_detach(&hook, &filter);
     }
     oxdp_libbpf_heard();
 }
 
-/* Looks for a program with our numbers.  0 if there is one, then '*ret_ours' says whether it is ours. */
-static int find(const struct bpf_tc_hook *hook, bool *ret_ours)
+static bool has_ours(int ifindex)
 {
-    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = OXDP_CLSACT_HANDLE, .priority = OXDP_CLSACT_PRIORITY);
-    int err = bpf_tc_query(hook, &filter);
+    bool found = false;
 
-    *ret_ours = !err && oxdp_clsact_is_ours(filter.prog_id);
-    return err;
+    dump_filters(ifindex, TC_H_MIN_INGRESS, is_no_filter_of_ours, &found);
+    return found;
 }
 
 bool oxdp_clsact_runs(int ifindex, int prog_fd)
@@ -138,28 +136,22 @@ static int dump_filters(int ifindex, uint32_t where, bool (*each)(const struct n
     return oxdp_nl_dump(NETLINK_ROUTE, &request, RTM_GETTFILTER, each, aux);
 }
 
-/* Whether to read on: false if 'answer' is about the filter that was looked for. */
+/* Whether to read on: false, and true in 'found', if 'answer' is about our filter. */
+static bool is_no_filter_of_ours(const struct nlmsghdr *answer, void *found)
+{
+    struct oxdp_clsact_filter filter;
+
+    return !read_filter(answer, &filter, found) || !*(bool *) found;
+}
+
+/* Whether to read on: false if 'answer' is about the filter that was looked for.  That of a previous instance is no other. */
 static bool is_other(const struct nlmsghdr *answer, void *search_)
 {
     struct search *search = search_;
-    const struct tcmsg *tc = NLMSG_DATA(answer);
-    struct oxdp_clsact_filter filter = { .priority = TC_H_MAJ(tc->tcm_info) >> 16 };
-    int len = TCA_PAYLOAD(answer);
-    uint32_t prog_id = 0;
+    struct oxdp_clsact_filter filter;
+    bool ours;
 
-    /* Before the filters of a priority comes one without a handle, which stands for all of them. */
-    if (answer->nlmsg_type != RTM_NEWTFILTER || !tc->tcm_handle || filter.priority <= search->above) {
-        return true;
-    }
-    for (const struct rtattr *attr = TCA_RTA(tc); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
-        if (attr->rta_type == TCA_KIND) {
-            snprintf(filter.kind, sizeof filter.kind, "%.*s", (int) RTA_PAYLOAD(attr), (const char *) RTA_DATA(attr));
-        } else if (attr->rta_type == TCA_OPTIONS && !strcmp(filter.kind, "bpf")) {
-            prog_id = program_of(attr);
-        }
-    }
-    /* Also the filter of a previous instance. */
-    if (filter.priority == OXDP_CLSACT_PRIORITY && prog_id && oxdp_clsact_is_ours(prog_id)) {
+    if (!read_filter(answer, &filter, &ours) || filter.priority <= search->above || ours) {
         return true;
     }
     search->found = true;
@@ -167,14 +159,40 @@ static bool is_other(const struct nlmsghdr *answer, void *search_)
     return false;
 }
 
-static uint32_t program_of(const struct rtattr *options)
+/* Reads an answer about a filter; false if it is about none. */
+static bool read_filter(const struct nlmsghdr *answer, struct oxdp_clsact_filter *ret_filter, bool *ret_ours)
 {
+    const struct tcmsg *tc = NLMSG_DATA(answer);
+    int len = TCA_PAYLOAD(answer);
+
+    *ret_filter = (struct oxdp_clsact_filter) { .priority = TC_H_MAJ(tc->tcm_info) >> 16 };
+    *ret_ours = false;
+    /* Before the filters of a priority comes one without a handle, which stands for all of them. */
+    if (answer->nlmsg_type != RTM_NEWTFILTER || !tc->tcm_handle) {
+        return false;
+    }
+    for (const struct rtattr *attr = TCA_RTA(tc); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
+        if (attr->rta_type == TCA_KIND) {
+            snprintf(ret_filter->kind, sizeof ret_filter->kind, "%.*s", (int) RTA_PAYLOAD(attr),
+                     (const char *) RTA_DATA(attr));
+        } else if (attr->rta_type == TCA_OPTIONS && !strcmp(ret_filter->kind, "bpf")) {
+            *ret_ours = ret_filter->priority == OXDP_CLSACT_PRIORITY && tc->tcm_handle == OXDP_CLSACT_HANDLE
+                && has_our_name(attr);
+        }
+    }
+    return true;
+}
+
+/* libbpf names a filter after its program.  The program itself only CAP_SYS_ADMIN can ask for its name. */
+static bool has_our_name(const struct rtattr *options)
+{
+    static const char ours[] = OUR_NAME ":[";
     int len = RTA_PAYLOAD(options);
 
     for (const struct rtattr *attr = RTA_DATA(options); RTA_OK(attr, len); attr = RTA_NEXT(attr, len)) {
-        if (attr->rta_type == TCA_BPF_ID && RTA_PAYLOAD(attr) == sizeof(uint32_t)) {
-            return *(const uint32_t *) RTA_DATA(attr);
+        if (attr->rta_type == TCA_BPF_NAME) {
+            return RTA_PAYLOAD(attr) > sizeof ours && !strncmp(RTA_DATA(attr), ours, sizeof ours - 1);
         }
     }
-    return 0;
+    return false;
 }

@@ -51,10 +51,6 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
     if (err == -EPERM) {
         oxdp_fail(err, ret_error, "cannot create the datapath's maps (%s): %s", strerror(-err),
                   oxdp_privilege_advice(advice));
-    } else if (err && strstr(heard, "iterate BTF objects") && !oxdp_privilege_has(CAP_SYS_ADMIN)) {
-        /* libbpf looks for bpf_cast_to_kern_ctx(), which this kernel lacks, in modules, too. */
-        oxdp_fail(-EPERM, ret_error, "programs do not load without CAP_SYS_ADMIN on Linux before 6.2: add it");
-        err = -EPERM;
     } else if (err) {
         oxdp_fail(err, ret_error, "cannot create the datapath's maps (%s)%s%s", strerror(-err),
                   heard[0] ? "; libbpf says: " : "", heard);

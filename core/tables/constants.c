@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/tables/constants.h"
 
+#include <bpf/btf.h>
 #include <errno.h>
 #include <gelf.h>
 #include <libelf.h>
@@ -11,6 +12,7 @@
 static int put_into_sections(const struct oxdp_constants *, Elf *elf, char *image, size_t size);
 static void put(const struct oxdp_constants *, struct bpf_insn *insns, size_t n);
 static void put_immediate(const struct oxdp_constants *, struct bpf_insn *);
+static void put_call(const struct oxdp_constants *, struct bpf_insn *);
 static void put_long(const struct oxdp_constants *, struct bpf_insn insns[2]);
 
 void oxdp_constants_set_ct(struct oxdp_constants *c, const struct dp_ct_tables *tables, const int fd[])
@@ -34,6 +36,23 @@ void oxdp_constants_omit_ct(struct oxdp_constants *c)
     DP_CT_TABLES(X)
 #undef X
     c->omit.ops |= UINT64_C(1) << DP_OP_CT;
+}
+
+void oxdp_constants_find_kfuncs(struct oxdp_constants *c)
+{
+    static const char *const names[] = {
+#define X(NAME) #NAME,
+        BPF_KFUNCS(X)
+#undef X
+    };
+    struct btf *kernel = btf__load_vmlinux_btf();
+
+    for (int i = 0; i < BPF_N_KFUNCS; i++) {
+        int id = kernel ? btf__find_by_name_kind(kernel, names[i], BTF_KIND_FUNC) : 0;
+
+        c->kfunc[i] = id > 0 ? id : 0;
+    }
+    btf__free(kernel);
 }
 
 void *oxdp_constants_put(const struct oxdp_constants *c, const void *image, size_t size)
@@ -89,6 +108,8 @@ static void put(const struct oxdp_constants *c, struct bpf_insn *insns, size_t n
             if (++i < n) {
                 put_long(c, &insns[i - 1]);
             }
+        } else if (insns[i].code == (BPF_JMP | BPF_CALL)) {
+            put_call(c, &insns[i]);
         } else {
             put_immediate(c, &insns[i]);
         }
@@ -109,6 +130,22 @@ static void put_immediate(const struct oxdp_constants *c, struct bpf_insn *insn)
         insn->imm = dp_omit_has(&c->omit, mark >> 8 & 0xff, mark & 0xff) ? 0 : mark;
     } else if (i < BPF_N_NUMBERS) {
         insn->imm = c->number[i];
+    } else if (mark - BPF_MARK_KFUNC < BPF_N_KFUNCS) {
+        insn->imm = c->kfunc[mark - BPF_MARK_KFUNC];
+    }
+}
+
+static void put_call(const struct oxdp_constants *c, struct bpf_insn *insn)
+{
+    uint32_t i = (uint32_t) insn->imm - BPF_MARK_KFUNC;
+
+    if (insn->src_reg != BPF_PSEUDO_KFUNC_CALL || i >= BPF_N_KFUNCS) {
+        return;
+    }
+    if (c->kfunc[i]) {
+        insn->imm = c->kfunc[i];
+    } else {
+        *insn = (struct bpf_insn) { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 };
     }
 }
 

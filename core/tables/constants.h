@@ -12,6 +12,7 @@
 struct oxdp_constants {
     uint32_t number[BPF_N_NUMBERS];
     int table_fd[BPF_N_ALL_TABLES];     /* Maps whose only values they are (core/tables/memory.h). */
+    uint32_t kfunc[BPF_N_KFUNCS];       /* Numbers in the kernel's BTF, 0: the kernel has no such function. */
     struct dp_omit omit;
 };
 
@@ -21,6 +22,9 @@ void oxdp_constants_set_ct(struct oxdp_constants *, const struct dp_ct_tables *,
 /* Programs without CT.  The kernel wants a map for each instruction that names one, also for those that it removes, and
  * verifies functions that nobody calls: it gets another table that is large enough. */
 void oxdp_constants_omit_ct(struct oxdp_constants *);
+
+/* Finds the kernel's functions.  Any user may read its BTF (/sys/kernel/btf/vmlinux). */
+void oxdp_constants_find_kfuncs(struct oxdp_constants *);
 
 /* Returns a copy of the ELF object 'image' with its constants, which the caller frees; or NULL with errno: ENOEXEC if it is
  * not such an object. */

@@ -39,6 +39,7 @@ int oxdp_memory_create(const struct oxdp_table_config *config, uint32_t n_ports,
     BPF_TABLES(X)
 #undef X
     oxdp_constants_omit_ct(&memory->constants);
+    oxdp_constants_find_kfuncs(&memory->constants);
     for (int i = 0; old_fd && i < BPF_N_TABLES; i++) {
         if (old_fd[i] >= 0) {
             close(old_fd[i]);

@@ -21,6 +21,7 @@
 
 /* Found nowhere else in the code. */
 #define FIRST_FD 0x5d3b1900
+#define FIRST_KFUNC 0x5d4c2b00
 #define FIRST_NUMBER 0x5e4c2a00
 #define WORDS 0x5f6e3b0012345678ull
 #define OPS 0x5f6e3b0023456789ull
@@ -29,6 +30,7 @@ struct found {
     int omissions;              /* Jumps over what may be left out, not taken. */
     int numbers, tables;        /* Constants that we gave. */
     int sets;                   /* Loads of our sets of bits. */
+    int kfuncs;                 /* Calls of kernel functions that we gave. */
     int marks;                  /* Left. */
 };
 
@@ -41,6 +43,9 @@ static struct oxdp_constants constants(void)
     }
     for (int i = 0; i < BPF_N_ALL_TABLES; i++) {
         c.table_fd[i] = FIRST_FD + i;
+    }
+    for (int i = 0; i < BPF_N_KFUNCS; i++) {
+        c.kfunc[i] = FIRST_KFUNC + i;
     }
     return c;
 }
@@ -58,8 +63,11 @@ static void look_at(const struct bpf_insn *insns, size_t n, struct found *found)
 
         if (insn.code == (BPF_JMP | BPF_JEQ | BPF_K) && mark == BPF_MARK_OMITS(0, 0)) {
             found->omissions++;
-        } else if (mark == BPF_MARK_NUMBER || mark == BPF_MARK_TABLE || mark == BPF_MARK_SET) {
+        } else if (mark == BPF_MARK_NUMBER || mark == BPF_MARK_TABLE || mark == BPF_MARK_SET || mark == BPF_MARK_KFUNC) {
             found->marks++;
+        } else if (insn.code == (BPF_JMP | BPF_CALL) && insn.src_reg == BPF_PSEUDO_KFUNC_CALL) {
+            assert_in_range(insn.imm, FIRST_KFUNC, FIRST_KFUNC + BPF_N_KFUNCS - 1);
+            found->kfuncs++;
         } else if (insn.code == (BPF_LD | BPF_IMM | BPF_DW) && i + 1 < n
                    && (is_load_of(&insns[i], WORDS) || is_load_of(&insns[i], OPS))) {
             found->sets++;
@@ -106,11 +114,30 @@ static void test_all_are_put(void **state)
 
     assert_non_null(copy);
     after = look(copy, size);
-    assert_true(before.marks > 0 && before.tables == 0 && before.numbers == 0 && before.sets == 0);
+    assert_true(before.marks > 0 && before.tables == 0 && before.numbers == 0 && before.sets == 0 && before.kfuncs == 0);
     assert_int_equal(after.marks, 0);
-    assert_true(after.tables > 0 && after.numbers > 0 && after.sets > 0);
-    assert_int_equal(after.tables + after.numbers + after.sets, before.marks);
+    assert_true(after.tables > 0 && after.numbers > 0 && after.sets > 0 && after.kfuncs > 0);
+    assert_int_equal(after.tables + after.numbers + after.sets + after.kfuncs, before.marks);
     assert_in_range(after.omissions, 1, before.omissions - 1);          /* MPLS is left out, the rest is not. */
+    free(copy);
+}
+
+/* A kernel that lacks the functions gets no calls of them: libbpf and the verifier would look for them. */
+static void test_no_kfuncs(void **state)
+{
+    struct oxdp_constants c = constants();
+    size_t size;
+    const void *image = xdp_bpf__elf_bytes(&size);
+    struct found before = look(image, size);
+    struct found after;
+    void *copy;
+
+    memset(c.kfunc, 0, sizeof c.kfunc);
+    copy = oxdp_constants_put(&c, image, size);
+    assert_non_null(copy);
+    after = look(copy, size);
+    assert_int_equal(after.marks + after.kfuncs, 0);
+    assert_true(after.tables + after.numbers + after.sets < before.marks);
     free(copy);
 }
 
@@ -145,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_are_put),
+        cmocka_unit_test(test_no_kfuncs),
         cmocka_unit_test(test_what_is_no_object),
     };
 
