@@ -13,13 +13,18 @@
 static void compile_list(struct dpif_xdp_program *,
                          const struct nlattr *actions, size_t actions_len);
 static void compile_action(struct dpif_xdp_program *, const struct nlattr *);
+static void compile_recirc(struct dpif_xdp_program *, uint32_t recirc_id);
 static void compile_push_vlan(struct dpif_xdp_program *,
                               const struct ovs_action_push_vlan *);
+static void compile_pop_vlan(struct dpif_xdp_program *);
+static void compile_trunc(struct dpif_xdp_program *,
+                          const struct ovs_action_trunc *);
 static void compile_push_mpls(struct dpif_xdp_program *,
                               const struct ovs_action_push_mpls *);
 static void compile_pop_mpls(struct dpif_xdp_program *, ovs_be16 eth_type);
 static void compile_hash(struct dpif_xdp_program *,
                          const struct ovs_action_hash *);
+
 enum dpif_xdp_compile_reason
 dpif_xdp_compile(const struct flow *flow, const struct flow_wildcards *wc,
                  struct dpif_xdp_compiled_mask *last,
@@ -88,12 +93,7 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_RECIRC:
-        /* Number 0 is what tells popping from it (dp/predict.h). */
-        if (p->trunc || p->tunnelled || !nl_attr_get_u32(a)) {
-            p->reason = DPIF_XDP_COMPILE_ACTION;
-            break;
-        }
-        dpif_xdp_program_end(p, DP_FATE_RECIRC, nl_attr_get_u32(a));
+        compile_recirc(p, nl_attr_get_u32(a));
         break;
 
     case OVS_ACTION_ATTR_SET:
@@ -109,12 +109,7 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_POP_VLAN:
-        if (p->trunc) {
-            p->reason = DPIF_XDP_COMPILE_ACTION;
-            break;
-        }
-        dpif_xdp_op_add(p, DP_OP_POP_VLAN);
-        p->rewritten = true;
+        compile_pop_vlan(p);
         break;
 
     case OVS_ACTION_ATTR_PUSH_MPLS:
@@ -125,14 +120,9 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         compile_pop_mpls(p, nl_attr_get_be16(a));
         break;
 
-    case OVS_ACTION_ATTR_TRUNC: {
-        const struct ovs_action_trunc *trunc = nl_attr_get(a);
-
-        dpif_xdp_op_add(p, DP_OP_TRUNC)->max_len
-            = MAX(trunc->max_len, ETH_HEADER_LEN);
-        p->trunc = true;
+    case OVS_ACTION_ATTR_TRUNC:
+        compile_trunc(p, nl_attr_get(a));
         break;
-    }
 
     case OVS_ACTION_ATTR_HASH:
         compile_hash(p, nl_attr_get(a));
@@ -181,6 +171,17 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
 }
 
 static void
+compile_recirc(struct dpif_xdp_program *p, uint32_t recirc_id)
+{
+    /* Number 0 is what tells popping from it (dp/predict.h). */
+    if (p->trunc || p->tunnelled || !recirc_id) {
+        p->reason = DPIF_XDP_COMPILE_ACTION;
+        return;
+    }
+    dpif_xdp_program_end(p, DP_FATE_RECIRC, recirc_id);
+}
+
+static void
 compile_push_vlan(struct dpif_xdp_program *p,
                   const struct ovs_action_push_vlan *vlan)
 {
@@ -193,6 +194,26 @@ compile_push_vlan(struct dpif_xdp_program *p,
     if (++p->tags_pushed > DP_MAX_TAGS_PUSHED) {
         p->reason = DPIF_XDP_COMPILE_TOO_LONG;
     }
+}
+
+static void
+compile_pop_vlan(struct dpif_xdp_program *p)
+{
+    if (p->trunc) {
+        p->reason = DPIF_XDP_COMPILE_ACTION;
+        return;
+    }
+    dpif_xdp_op_add(p, DP_OP_POP_VLAN);
+    p->rewritten = true;
+}
+
+static void
+compile_trunc(struct dpif_xdp_program *p,
+              const struct ovs_action_trunc *trunc)
+{
+    dpif_xdp_op_add(p, DP_OP_TRUNC)->max_len
+        = MAX(trunc->max_len, ETH_HEADER_LEN);
+    p->trunc = true;
 }
 
 static void
