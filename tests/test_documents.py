@@ -12,6 +12,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Files that text names by their path in the tree: `core/kernel/grace.c`, tests/system/test_loops.py.
 NAMED = re.compile(r"(?<![\w/.<>{}*-])((?:dp|bpf|core|ovs|tools|bench|tests|scripts|examples|docs|debian)/[\w./-]+\.(?:c|h|py|md|at|8))\b")
 RULE = re.compile(r"^\|[\s:|-]+\|$")
+CODE = ("dp", "bpf", "core", "ovs", "tools", "bench", "examples", "scripts")     # Folders of code.
 
 
 def tracked(suffix):
@@ -94,6 +95,15 @@ def test_page(page):
 def test_files_named_elsewhere(name):
     wrong = list(missing_files((TOP / name).read_text(encoding="utf-8").replace("\\-", "-")))
     assert not wrong, f"{name}: " + "\n".join(wrong)
+
+
+def test_files_named_in_code():
+    """Comments do not send readers to files that are gone."""
+    found = [f"{shown(path)}: {name}" for folder in CODE for path in sorted((TOP / folder).rglob("*"))
+             if path.is_file() and path.suffix in ("", ".c", ".h", ".py", ".at", ".8", ".1") and "__pycache__" not in path.parts
+             for name in missing_files(re.sub(r"(?m)^\s*#\s*include.*$", "", path.read_text(encoding="utf-8")))
+             if not name.endswith(".skel.h does not exist")]        # The build makes these.
+    assert not found, "there are no such files: " + "; ".join(found)
 
 
 def test_every_page_can_be_reached():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers: dp <- bpf <- core <- ovs <- tools, bench, tests; the rooms of core/ and ovs/; no circles of files.
 
-A layer is a folder of the tree: ALLOWED is docs/architecture.md's section on layers in a form that can be checked.  A
+A layer is a folder of the tree: ALLOWED is docs/explanation/architecture.md's section on layers in a form that can be checked.  A
 room is a folder of core/ or ovs/ with one purpose: rooms depend one way, downwards in ROOMS.  Files, in whichever
 rooms, form no circle larger than two.  Includes are read from the sources; which file uses a function of which other
 file is read from the objects of the build (nm), because a prototype may stand in any header.
