@@ -65,6 +65,7 @@ WRONG_VALUES = (
     ("xdp-obj", "/etc/passwd", ("/etc/passwd", "not an ELF object")),
     ("xdp-obj", "/bin/true", ("/bin/true", "not a BPF object")),
     ("xdp-obj", "/", ("it is not a regular file",)),
+    ("xdp-obj", str(switches.BUILD / "bpf/grace.bpf.o"), ("it has no program 'oxdp_xdp'",)),
 )
 
 # Keys that do not exist: and what status:xdp-warning says.
@@ -230,6 +231,7 @@ DOUBTFUL = (
     (device_of_kind("vxlan", "id", "7", "dstport", "4789", "remote", "10.0.0.77", "dev", "to-blue"), "w7", (),
      ("no native XDP", "options:xdp-hook=tcx is faster")),
     (macvlan, "w8", (), ("no native XDP", "options:xdp-hook=tcx is faster")),
+    (device_of_kind("ifb"), "w9", (), ("no native XDP", "options:xdp-hook=tcx is faster")),
 )
 
 # Types of an Interface that do not exist.
