@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Copies of the packets of one device for ovs-xdp-tcpdump.  These programs are attached to the programs of the switch while somebody
+/* Copies of the packets of one device for ovs-xdp-tcpdump.  These programs are attached to the programs of the switch while a reader
  * looks, and change neither them nor the packets:
  *
  *     capture_xdp_in      before an XDP program: what the device received
@@ -127,7 +127,7 @@ static __always_inline struct bpf_capture_room *room_here(void)
     return bpf_map_lookup_elem(&rooms, &zero);
 }
 
-/* Whether a packet whose first 'linear' of 'length' bytes are at 'data' is to be copied. */
+/* Whether the filter wants a packet whose first 'linear' of 'length' bytes are at 'data'. */
 static __always_inline int wanted(const void *data, __u32 linear, __u32 length)
 {
     struct bpf_capture_room *room = room_here();
@@ -248,7 +248,7 @@ int BPF_PROG(capture_xdp_out, struct xdp_buff *xdp, int verdict)
         return 0;
     }
 
-    /* Of a devmap; what stands at that place for another kind of map is the device of nobody. */
+    /* Right for a devmap.  Of another kind of map it reads a number that is no port's device. */
     struct net_device *dev = BPF_CORE_READ((struct bpf_dtab_netdev *) to.tgt_value, dev);
 
     if (BPF_CORE_READ(dev, ifindex) == captured_ifindex && BPF_CORE_READ(dev, nd_net.net, ns.inum) == captured_netns) {

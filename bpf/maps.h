@@ -106,7 +106,7 @@ struct bpf_counters {
 
 /* Which packets are traced. */
 struct bpf_tracing {
-    __u32 every;                /* One in so many on each CPU is looked at; 0: none is. */
+    __u32 every;                /* One packet in 'every' on each CPU is looked at; 0: none is. */
     __u32 bytes;                /* Copied of each, DP_TRACE_BYTES at most. */
     __u32 in_port;              /* Datapath port, or BPF_TRACE_ANY. */
     __u32 flow;                 /* One that a pass finds, or BPF_TRACE_ANY. */

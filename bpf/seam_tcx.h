@@ -140,8 +140,8 @@ DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, const struct dp_frame *frame
     return index && (frame->has & DP_HAS_UDP || key->tun_ip4_dst.raw || key->tun_ip6_dst[1]);
 }
 
-/* bpf_skb_adjust_room() makes the room behind the Ethernet header, and notes where the packet inside begins, for those who
- * segment it; only in IP.  bpf_skb_change_head() makes it before all, and suits what is not to be segmented. */
+/* bpf_skb_adjust_room() makes the room behind the Ethernet header, and notes where the packet inside begins, for what
+ * segments it; only in IP.  bpf_skb_change_head() makes it before everything, and suits packets without GSO. */
 DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)
 {
     __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L2(DP_ETH_LEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;

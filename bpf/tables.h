@@ -111,7 +111,7 @@ DP_INLINE struct dp_way *dp_way_of(struct dp_ctx *ctx)
     return room ? &room->out.way : 0;
 }
 
-/* Who holds the lock of a bucket of connections. */
+/* The number of this CPU as a holder of the lock of a bucket of connections. */
 DP_INLINE __u32 dp_ct_owner(struct dp_ctx *ctx) { return bpf_get_smp_processor_id() + 1; }
 
 #endif /* bpf/tables.h */

@@ -40,7 +40,7 @@ static __always_inline int trace_key_matches(struct dp_ctx *ctx, struct bpf_trac
     return !difference;
 }
 
-/* Begins a traced packet, if it is to be one. */
+/* Begins a traced packet, if this is the one in N. */
 DP_STAGE int trace_look(struct dp_ctx *ctx, struct dp_run *run, __u32 in_port, __u32 length)
 {
     struct bpf_trace_room *room = dp_traces_at(ctx, bpf_get_smp_processor_id());
@@ -92,7 +92,7 @@ DP_STAGE int trace_look(struct dp_ctx *ctx, struct dp_run *run, __u32 in_port, _
     return 0;
 }
 
-/* Starts the countdown again, as it is to be. */
+/* Starts the countdown again from 'every'. */
 static __always_inline void trace_count_down(struct dp_ctx *ctx, struct bpf_run_room *room)
 {
     const struct bpf_tracing *tracing = dp_tracing_at(ctx, 0);

@@ -64,7 +64,7 @@ __wrap_dpif_netlink_vport_get(const char *name,
  * column, and calls it right after that.  A sentence replaces it there. */
 static __thread char *refusal;          /* The sentence, or NULL. */
 static __thread int refusal_errno;      /* Of what it says. */
-static __thread int refusal_calls;      /* For so many calls to come. */
+static __thread int refusal_calls;      /* In this many next calls. */
 
 int __real_netdev_open(const char *, const char *, struct netdev **);
 int __wrap_netdev_open(const char *, const char *, struct netdev **);

@@ -326,7 +326,7 @@ def test_circle_of_three_is_seen(tmp_path):
 
 
 def test_advice_names_the_edge_that_closes_the_circle(tmp_path):
-    """The file 'a' uses 'b', 'c' and 'd' in turn; each of these knows only the next, but for 'd', which knows 'a'."""
+    """The file 'a' uses 'b', 'c' and 'd' in turn; each of these knows only the next; 'd' knows 'a'."""
     graph = graph_of(compiled(tmp_path, a=["b", "c", "d"], b=["c"], c=["d"], d=["a"]))
     circle, = circles_of(graph)
     assert "cut the edge from core/d.c to core/a.c (a)" in advice(graph, circle)

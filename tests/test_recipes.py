@@ -35,7 +35,7 @@ def operations():
 
 
 def program_drops():
-    """What programs drop, but for what a flow asks for; and what they lose behind that."""
+    """What programs drop, except what a flow asks for; and what they lose behind that."""
     reasons = rows("dp/reason.h", "DP_REASONS")
     return ([name for name, rest in reasons if re.match(r"\s*(DROP|FLOW),", rest) and "as a flow says" not in rest]
             + [name for name, _ in rows("dp/counter.h", "DP_LOST_COUNTERS")])

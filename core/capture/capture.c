@@ -96,7 +96,7 @@ void oxdp_capture_close(struct oxdp_capture *capture)
     }
 }
 
-/* Lets go of all programs: those that nobody else has go, the others are found again. */
+/* Lets go of all programs: the kernel frees those that it alone had; the others are found again. */
 static void forget(struct oxdp_capture *capture)
 {
     for (size_t i = 0; i < capture->n_targets; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the packets that programs of the switch receive from a device, or redirect to it: what packet sockets do not see.
- * The programs, and who runs where, stay as they are; all ends when the process does.  One thread. */
+ * The programs of the switch and their places stay as they are; all ends when the process does.  One thread. */
 #ifndef OXDP_CAPTURE_H
 #define OXDP_CAPTURE_H 1
 
@@ -44,7 +44,7 @@ size_t oxdp_capture_n_programs(const struct oxdp_capture *);
 int oxdp_capture_fd(const struct oxdp_capture *);
 void oxdp_capture_read(struct oxdp_capture *, oxdp_capture_fn *each, void *aux);
 
-/* Packets that matched and were not copied: more than 'rate', or nobody had read those before. */
+/* Packets that matched and were not copied: more than 'rate', or the ring was full. */
 struct oxdp_capture_missed {
     uint64_t beyond_rate;
     uint64_t unread;

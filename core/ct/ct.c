@@ -15,7 +15,7 @@ static int init_head(struct oxdp_ct *);
 static int inherit(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES]);
 
 int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret)
-    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
 {
     struct oxdp_ct *ct = calloc(1, sizeof *ct);
     bool has_old = config->maps && old_fd;
@@ -53,7 +53,7 @@ error:
 }
 
 void oxdp_ct_destroy(struct oxdp_ct *ct)
-    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it any more. */
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared any more. */
 {
     if (ct) {
         oxdp_ct_memory_destroy(&ct->mem, ct->fd);

@@ -47,7 +47,7 @@ const char *oxdp_ct_name(enum oxdp_ct_table);
 size_t oxdp_ct_bytes(uint32_t n);
 
 /* Makes the tables.  'old_fd' (NULL: none) are those of the previous instance, all of them; they stay the
- * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, but for what a process that was
+ * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, except what a process that was
  * killed left undone.  Of another size their connections are copied.  Programs that look connections up may run meanwhile,
  * programs that make connections must not.  0 or a negative errno. */
 int oxdp_ct_create(const struct oxdp_ct_config *, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret);

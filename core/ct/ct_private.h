@@ -63,7 +63,7 @@ void oxdp_ct_list_free(struct oxdp_ct *);
 /* The connection 'index' leaves. */
 void oxdp_ct_leave(struct oxdp_ct *, uint32_t index) OXDP_REQUIRES(oxdp_ct_mutex);
 
-/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, but for the first
+/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, except the first
  * two.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.  The content of a pair that nobody
  * holds stays until oxdp_ct_marks_reclaim_end(). */
 int oxdp_ct_marks_create(struct oxdp_ct *);

@@ -212,7 +212,7 @@ int oxdp_nl_dump(int protocol, struct oxdp_nl_request *request, uint16_t type,
     return err;
 }
 
-/* Sends 'request'.  A socket from which the answer is to be read, or a negative errno. */
+/* Sends 'request'.  Returns a socket from which to read the answer, or a negative errno. */
 static int ask(int protocol, struct oxdp_nl_request *request, uint16_t type)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);

@@ -234,7 +234,7 @@ int oxdp_progs_check_owner(int ifindex, char **ret_error)
                      "(\"ip link set dev %s xdp off\", or stop the program that attached it)", name, owner, name);
 }
 
-/* The kernel gives its reason only to netlink, not to who creates a link: find it from the device's facts. */
+/* The kernel gives its reason only to netlink, not to the caller that creates a link: find it from the device's facts. */
 static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int err, char **ret_error)
 {
     char name[IF_NAMESIZE] = "";

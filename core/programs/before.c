@@ -11,7 +11,7 @@
 #include "core/programs/state.h"
 
 struct oxdp_before {
-    void *table[BPF_N_TABLES];  /* NULL but for those with OXDP_RESTART_READ. */
+    void *table[BPF_N_TABLES];  /* NULL except those with OXDP_RESTART_READ. */
 };
 
 /* The table of the previous instance, mapped; or NULL. */

@@ -11,7 +11,7 @@ struct oxdp_progs_config;
 int oxdp_maps_create(struct oxdp_progs *progs, const struct oxdp_progs_config *config);
 void oxdp_maps_destroy(struct oxdp_progs *progs);
 
-/* Makes the maps of 'object', open but not loaded, those of 'progs' where they have the same names (but for read-only
+/* Makes the maps of 'object', open but not loaded, those of 'progs' where they have the same names (except read-only
  * data, which is the program's own).  0, or a negative errno with a sentence in '*ret_error': -EPROTO if a map has
  * another shape there. */
 int oxdp_maps_share(const struct oxdp_progs *progs, struct bpf_object *object, char **ret_error);

@@ -19,7 +19,7 @@
 
 struct oxdp_pins;
 
-/* For a process that is to go on as user 'uid' of group 'gid': mounts bpffs if it is missing, makes the folder above those
+/* For a process that becomes user 'uid' of group 'gid': mounts bpffs if it is missing, makes the folder above those
  * of all namespaces and gives it to that user, with what previous instances left in it.  Where others may not enter bpffs, as
  * systemd mounts it, they may from now on; what is in it keeps its permissions.  0, or a negative errno with a sentence in
  * '*ret_error' (malloc'd). */

@@ -281,7 +281,7 @@ static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error
 }
 
 static void destroy(struct oxdp_program *program)
-    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it any more. */
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared any more. */
 {
     if (program->fd >= 0) {
         close(program->fd);

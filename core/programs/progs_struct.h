@@ -35,7 +35,7 @@ struct oxdp_progs {
     struct oxdp_table *table;           /* NULL: no flow tables. */
 
     struct oxdp_tcx *tcx;               /* core/programs/tcx.c; NULL: no port has tcx. */
-    struct oxdp_trace *trace;           /* core/programs/trace.c; NULL: nobody traces. */
+    struct oxdp_trace *trace;           /* core/programs/trace.c; NULL: no trace runs. */
 
     /* Ports. */
     uint32_t n_direct;                  /* Entries of the map 'ports': a power of two. */

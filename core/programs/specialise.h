@@ -30,7 +30,7 @@ struct oxdp_special {
     struct oxdp_needs wanted OXDP_GUARDED_BY(oxdp_special_mutex);       /* By flows for which there is no specialised program. */
     struct oxdp_needs told;             /* By flows since look 'told_looks': calls that add nothing return early. */
     uint32_t told_looks;                /* Both are the caller's of oxdp_progs_require(). */
-    /* By tracing, DP_PART_TRACE among it; nothing while nobody traces. */
+    /* By tracing, DP_PART_TRACE among it; nothing while no trace runs. */
     struct oxdp_needs traced OXDP_GUARDED_BY(oxdp_special_mutex);
     uint32_t quiet OXDP_GUARDED_BY(oxdp_special_mutex);         /* Ticks since that changed. */
     uint64_t asked OXDP_GUARDED_BY(oxdp_special_mutex);         /* Times that the thread was asked to specialise. */

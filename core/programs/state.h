@@ -27,7 +27,7 @@ enum oxdp_restart {
 
 enum oxdp_restart oxdp_state_rule(enum bpf_table);
 
-/* Before the tables are made: opens those of the previous instance that are to be adopted.  'fd' gets file descriptors for the
+/* Before the tables are made: opens those of the previous instance that this one adopts.  'fd' gets file descriptors for the
  * caller to close, -1 where there is none of our layout. */
 void oxdp_state_open(const struct oxdp_progs *progs, int fd[BPF_N_TABLES]);
 

@@ -2,7 +2,7 @@
 /* The tcx tier of a datapath: programs that run the flow tables on packets of the network stack, and the veth pair
  * through which they hand packets to the engine.
  *
- * Control only, called from one thread at a time, but for oxdp_tcx_capability() and oxdp_tcx_can_output(): any thread (the
+ * Control only, called from one thread at a time, except oxdp_tcx_capability() and oxdp_tcx_can_output(): any thread (the
  * rules are in core/programs/progs.h). */
 #ifndef OXDP_TCX_H
 #define OXDP_TCX_H 1

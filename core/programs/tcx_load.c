@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the tcx programs.  One of them is loaded twice while somebody traces packets. */
+/* Loads the tcx programs.  One of them is loaded twice while a trace runs. */
 #include "core/programs/tcx_private.h"
 
 #include <bpf/bpf.h>

@@ -24,7 +24,7 @@ struct oxdp_tcx {
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
     bool has_pair;
     int upcall_link_fd;                 /* -1: none. */
-    struct bpf_object *traced;          /* The program with DP_PART_TRACE, while somebody traces; or NULL. */
+    struct bpf_object *traced;          /* The program with DP_PART_TRACE, while a trace runs; or NULL. */
     bool is_traced;                     /* Ports have that. */
     uint32_t prog_id;                   /* Of the program that ports have. */
 };
@@ -39,10 +39,10 @@ int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error);
 /* tcx_load.c: loads the programs as 'tcx->skel', and closes nothing on failure.  0, or a negative errno with a sentence. */
 int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 
-/* tcx_load.c: loads 'tcx->traced' over the same maps if 'on', and notes which program ports are to have. */
+/* tcx_load.c: loads 'tcx->traced' over the same maps if 'on', and notes which program ports get. */
 int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error);
 
-/* tcx_load.c: the program that ports are to have. */
+/* tcx_load.c: the program that ports get. */
 int oxdp_tcx_program(const struct oxdp_tcx *tcx);
 
 /* tcx_load.c: MTU of the upcall pair. */

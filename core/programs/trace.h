@@ -18,7 +18,7 @@ struct oxdp_progs;
 
 /* Which packets.  A countdown on each CPU comes first: the others are not looked at. */
 struct oxdp_trace_filter {
-    uint32_t every;             /* Looks at one in so many, at least 1. */
+    uint32_t every;             /* Looks at one packet in 'every', at least 1. */
     uint32_t bytes;             /* Copied of each: 1 to DP_TRACE_BYTES. */
     uint32_t in_port;           /* Datapath port that it arrives on, or OXDP_TRACE_ANY. */
     uint32_t flow;              /* Index of a flow that it matches, or OXDP_TRACE_ANY. */
@@ -48,7 +48,7 @@ size_t oxdp_trace_read(struct oxdp_progs *progs, size_t max, oxdp_trace_fn *each
 struct oxdp_trace_counts {
     uint64_t looked_at;
     uint64_t matched;
-    uint64_t lost;              /* They matched, and nobody had read those before. */
+    uint64_t lost;              /* They matched, and the ring was full. */
 };
 struct oxdp_trace_counts oxdp_trace_counts(const struct oxdp_progs *progs);
 

@@ -20,7 +20,7 @@ struct oxdp_constants {
 void oxdp_constants_set_ct(struct oxdp_constants *, const struct dp_ct_tables *, const int fd[]);
 
 /* Programs without CT.  The kernel wants a map for each instruction that names one, also for those that it removes, and
- * verifies functions that nobody calls: it gets another table that is large enough. */
+ * verifies functions that are never called: it gets another table that is large enough. */
 void oxdp_constants_omit_ct(struct oxdp_constants *);
 
 /* Finds the kernel's functions.  Any user may read its BTF (/sys/kernel/btf/vmlinux). */

@@ -51,7 +51,7 @@ static inline uint32_t oxdp_table_n_masks(const struct dp_head *head)
 }
 
 /* Index of the mask equal to '*mask', made if there is none, with a reference for one flow; -ENOSPC; or
- * -E2BIG: flows have no room for so many words.  'hint' may be NULL. */
+ * -E2BIG: a flow has no room for that many words.  'hint' may be NULL. */
 int oxdp_table_mask_get(struct oxdp_table *, const union dp_key *mask, struct oxdp_mask_hint *hint);
 void oxdp_table_mask_put(struct oxdp_table *, uint32_t mask_index);
 

@@ -2,9 +2,9 @@
 /* Work that waits for the kernel, done in the background.
  *
  * The kernel waits for an RCU grace period for each AF_XDP descriptor that is closed (net/xdp/xsk.c,
- * xsk_unbind_dev): 10 to 20 ms, twice for a socket.  Who removes a thousand ports one by one would wait half
- * a minute; grace periods that are waited for at the same time pass together.  So a few threads close, made
- * when they are needed, and gone when nothing has come for a while. */
+ * xsk_unbind_dev): 10 to 20 ms, twice for a socket.  Removing a thousand ports one by one would take half
+ * a minute; waits at the same time share a grace period.  So a few threads close sockets.  They are made
+ * when work comes, and end when none has come for a while. */
 #ifndef OXDP_LATER_H
 #define OXDP_LATER_H 1
 

@@ -3,7 +3,7 @@
  *
  * Receiving takes everything the caller has room for at once and refills in one go.  How many frames a
  * socket lends to the kernel follows the load, so that a thousand quiet ports share a UMEM with a few busy
- * ones.  What is lent comes back only with packets in it; so a quarter of the UMEM is not lent, but for the
+ * ones.  What is lent comes back only with packets in it; so a quarter of the UMEM is not lent, except the
  * few frames without which a socket would be deaf.
  */
 #include "core/xsk/sock_private.h"

@@ -322,7 +322,7 @@ static int make_tx_ring(struct oxdp_sock *sock, int fd)
     return map_ring(fd, &at.tx, sizeof(struct xdp_desc), XDP_PGOFF_TX_RING, &sock->tx);
 }
 
-/* In copy mode, freeing a sent packet tells all who wait for its socket that there is room for more
+/* In copy mode, freeing a sent packet wakes all threads that wait for room in its socket
  * (net/core/xsk/sock.c, sock_wfree).  If a thread waits for frames to be received there, that wake-up costs a tenth of
  * forwarding a packet.  So sending has a socket of its own, which no thread polls. */
 static int make_sender(struct oxdp_sock *sock)

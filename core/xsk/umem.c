@@ -16,7 +16,7 @@ static int init_stack(struct oxdp_umem *umem);
 static void raise_memlock_limit(void);
 
 int oxdp_umem_create(uint32_t n_frames, struct oxdp_umem **ret_umem)
-    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
 {
     struct oxdp_umem *umem;
     int err;
@@ -63,7 +63,7 @@ error:
 }
 
 void oxdp_umem_destroy(struct oxdp_umem *umem)
-    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it any more. */
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared any more. */
 {
     if (!umem) {
         return;
@@ -178,7 +178,7 @@ static void *map_memory(size_t size)
 }
 
 static int init_stack(struct oxdp_umem *umem)
-    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
 {
     umem->owner = calloc(umem->n_frames, sizeof *umem->owner);
     umem->stack = calloc(umem->n_frames, sizeof *umem->stack);

@@ -10,7 +10,7 @@
 #include "core/locks.h"
 #include "core/xsk/umem.h"
 
-/* Who has a frame: a socket's number, or one of these. */
+/* The owner of a frame: a socket's number, or one of these. */
 #define OXDP_OWNER_STACK  0xffffu
 #define OXDP_OWNER_CALLER 0xfffeu
 #define OXDP_MAX_SOCKS    0xfffeu

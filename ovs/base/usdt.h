@@ -74,8 +74,8 @@ dpif_xdp_usdt_operate(struct dpif *dpif, struct dpif_op *op)
     }
 }
 
-/* dpif_netlink_operate__:op_flow_put, without a dpif: a flow for 'match' with
- * 'ufid' is to be installed, because ofproto answered an upcall so. */
+/* dpif_netlink_operate__:op_flow_put, without a dpif: the flow for 'match'
+ * with 'ufid' that ofproto's answer to an upcall asks to install. */
 static inline void
 dpif_xdp_usdt_install(const struct match *match, const ovs_u128 *ufid,
                       const struct nlattr *actions, size_t actions_len)

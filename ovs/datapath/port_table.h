@@ -63,7 +63,7 @@ struct dpif_xdp_rxq {
     struct netdev_rxq *rxq;
     int fd;                             /* For epoll; -1: polled by run(). */
     bool local_stack;                   /* Complete checksums on receive. */
-    struct dpif_xdp_thread *thread;     /* Who polls it. */
+    struct dpif_xdp_thread *thread;     /* It polls it. */
     atomic_uint64_t n_packets;          /* Received, for xdp/show. */
 };
 
@@ -219,7 +219,8 @@ dpif_xdp_tx_unlock(const struct dpif_xdp_port *port)
     ovs_rwlock_unlock(&port->tx_rwlock);
 }
 
-/* What that lock guards, for who holds the port mutex: nobody else writes it. */
+/* What that lock guards, for a caller with the port mutex, without which it is
+ * not written. */
 bool dpif_xdp_port_is_open(const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_is_shaped(const struct dpif_xdp_port *)
@@ -232,7 +233,7 @@ struct dpif_xdp_rxq *dpif_xdp_port_rxq(const struct dpif_xdp_port *, size_t i)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* Gives 'port' the 'n' receive queues in 'rxqs', and returns those that it had,
- * which nobody sends through any more. */
+ * through which no thread sends any more. */
 struct dpif_xdp_rxq *dpif_xdp_port_set_rxqs(struct dpif_xdp_port *port,
                                             struct dpif_xdp_rxq *rxqs,
                                             size_t n)

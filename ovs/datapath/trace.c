@@ -30,7 +30,7 @@ trace_unlock(struct dpif_xdp_trace *trace)
 
 void
 dpif_xdp_trace_init(struct dpif_xdp_trace *trace)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared yet. */
 {
     ovs_mutex_init(&trace->mutex);
     ovs_list_init(&trace->lines);
@@ -38,7 +38,7 @@ dpif_xdp_trace_init(struct dpif_xdp_trace *trace)
 
 void
 dpif_xdp_trace_destroy(struct dpif_xdp_trace *trace)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared any more. */
 {
     struct dpif_xdp_trace_line *line;
 

@@ -32,7 +32,7 @@ struct dpif_xdp_trace {
     struct ovs_list lines               /* Of struct dpif_xdp_trace_line. */
         OVS_GUARDED_BY(dpif_xdp_trace_mutex);
     size_t n OVS_GUARDED_BY(dpif_xdp_trace_mutex);
-    uint64_t n_lost                     /* Because nobody took those before. */
+    uint64_t n_lost                     /* The list was full. */
         OVS_GUARDED_BY(dpif_xdp_trace_mutex);
 };
 

@@ -66,7 +66,7 @@ dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     return true;
 }
 
-/* Whether 'packet', of which 'size' bytes are to be sent, is too long for the
+/* Whether 'packet', of which 'size' bytes leave, is too long for the
  * device of 'port': one VLAN tag does not count, as in openvswitch.ko. */
 static bool
 is_over_mtu(const struct dpif_xdp_port *port, const struct dp_packet *packet,

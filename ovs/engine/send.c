@@ -31,8 +31,8 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_send);
 
-/* A port to which the engine sends so many packets within a second gets an
- * AF_XDP socket, and loses it when it sent fewer in ten. */
+/* A port to which the engine sends BUSY_PACKETS within a second gets an AF_XDP
+ * socket, and loses it when it gets fewer in ten seconds. */
 #define BUSY_PACKETS 1000
 #define BUSY_MS 1000
 #define LOOK_MS 10000

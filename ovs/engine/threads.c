@@ -154,7 +154,7 @@ add_thread(struct dpif_xdp_dp *dp, int core_id)
 
 static void
 thread_destroy(struct dpif_xdp_thread *thread)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared. */
 {
     dpif_xdp_cache_destroy(thread->cache);
     ovs_mutex_destroy(&thread->mutex);

@@ -86,8 +86,8 @@ struct dpif_xdp_compiled_mask {
  * datapath port). */
 void dpif_xdp_compile_key(const struct flow *flow, union dp_key *);
 
-/* Translates what packets are to have, 'flow' where 'wc' says so: '*key' is
- * masked.  False: keys have no such field. */
+/* Translates a filter, the fields of 'flow' under 'wc'.  '*key' is masked.
+ * Returns false if keys lack one of these fields. */
 bool dpif_xdp_compile_filter(const struct flow *flow,
                              const struct flow_wildcards *wc,
                              union dp_key *key, union dp_key *mask);

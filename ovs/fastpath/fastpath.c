@@ -42,7 +42,7 @@ struct mask_memo {
 
 struct dpif_xdp_fastpath *
 dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared yet. */
 {
     struct dpif_xdp_fastpath *fp = xzalloc(sizeof *fp);
     int error = -oxdp_ticks_open(&fp->ticks);
@@ -71,7 +71,7 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
 
 void
 dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared any more. */
 {
     if (fp) {
         ovs_mutex_destroy(&fp->reclaim_mutex);
@@ -85,7 +85,7 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
 
 void
 dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared yet. */
 {
     memset(&flow->fp, 0, sizeof flow->fp);
     flow->fp.index = DP_NO_FLOW;

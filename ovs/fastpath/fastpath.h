@@ -85,7 +85,7 @@ void dpif_xdp_fastpath_release(struct dpif_xdp_dp *, struct dpif_xdp_flow *)
 void dpif_xdp_fastpath_reclaim(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
-/* Whether so many entries wait for dpif_xdp_fastpath_reclaim() that it is due. */
+/* Whether dpif_xdp_fastpath_reclaim() is due: many entries wait for it. */
 bool dpif_xdp_fastpath_must_reclaim(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 

@@ -30,7 +30,7 @@ dpif_xdp_known_masks_init(struct dpif_xdp_known_masks *known)
 
     memset(known, 0, sizeof *known);
 
-    /* To lib/odp-util.c these are nothing but values, but for ICMPv6, whose
+    /* To lib/odp-util.c these are only values, except those of ICMPv6, whose
      * type decides about more. */
     memset(heeded, 0xff, sizeof *heeded);
     heeded->skb_priority = 0;

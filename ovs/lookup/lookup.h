@@ -44,7 +44,7 @@ struct dpif_xdp_rule {
     uint32_t index;                     /* In 'cls->rules'. */
 };
 
-/* Where a rule is to be inserted. */
+/* Where to insert a rule. */
 struct dpif_xdp_place {
     struct subtable *subtable;
     uint64_t hash;

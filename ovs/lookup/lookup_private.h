@@ -6,7 +6,7 @@
  *   lookup_shape.c  where the words of a key are, and what rules learn of it
  *   lookup_rules.c  writers: rules, tables, order of the masks
  *
- * Who writes: struct subtable, slots and rules the one writer, in place and
+ * Writers: struct subtable, slots and rules the one writer, in place and
  * atomically or through RCU; patterns the readers, once; everything else only
  * the thread that it belongs to. */
 #ifndef DPIF_XDP_LOOKUP_PRIVATE_H

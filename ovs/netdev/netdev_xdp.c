@@ -231,7 +231,7 @@ netdev_xdp_get_custom_stats(const struct netdev *netdev_,
 
 static struct netdev *
 netdev_xdp_alloc(void)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared yet. */
 {
     struct netdev_xdp *netdev = xzalloc(sizeof *netdev);
 
@@ -242,7 +242,7 @@ netdev_xdp_alloc(void)
 
 static void
 netdev_xdp_dealloc(struct netdev *netdev_)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared any more. */
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
 

@@ -82,7 +82,7 @@ enum dpif_xdp_warning {
     DPIF_XDP_WARNING_POLICING,          /* ingress_policing_rate. */
     DPIF_XDP_WARNING_GUEST,             /* The hook costs a guest's offloads. */
     DPIF_XDP_WARNING_MTU,
-    DPIF_XDP_WARNING_GENERIC,           /* XDP that nobody asked for. */
+    DPIF_XDP_WARNING_GENERIC,           /* Generic XDP by default. */
     DPIF_XDP_WARNING_USERS,             /* The host uses the device, too. */
     DPIF_XDP_N_WARNINGS
 };

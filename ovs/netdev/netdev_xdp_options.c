@@ -135,7 +135,7 @@ read_peer(const struct smap *args, bool *no_peer, struct ds *errors)
     }
 }
 
-/* Returns the program that is to be used: of 'args' or 'now'. */
+/* Returns the program to use: of 'args' or 'now'. */
 static const char *
 read_obj(const struct smap *args, const char *now, struct ds *errors)
 {

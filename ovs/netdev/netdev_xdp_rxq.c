@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receives from a device through a packet socket, where programs cannot.
  *
- * Open vSwitch's own class drops packets that their sender left to a device to
- * segment (GSO), as containers' TCP does unless somebody turns that off.  Here
- * the kernel says of each packet what is left to do (PACKET_VNET_HDR), and it
- * is done. */
+ * Open vSwitch's own class drops packets with GSO, which containers' TCP sends
+ * unless their segmentation offload is off.  Here the kernel says for each
+ * packet what its device would have to do (PACKET_VNET_HDR), and this file does
+ * it: it segments, and completes checksums. */
 #include <config.h>
 
 #include "ovs/netdev/netdev_xdp_private.h"

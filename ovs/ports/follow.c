@@ -77,7 +77,7 @@ restore(struct dpif_xdp_port *port)
     free(text);
 }
 
-/* Opens 'port', whose device is there, or notes that it is to be tried again. */
+/* Opens 'port', whose device is there, or notes to try it again. */
 static void
 open_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)

@@ -23,8 +23,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_guest);
 #define HOLD_MS 10000
 #define MAX_HOLD_MS (600 * 1000)
 
-/* One packet in so many must be unfinished: checksums look so by chance, one in
- * 65,536. */
+/* One packet in FEW must be unfinished.  A complete checksum looks unfinished by
+ * chance, one in 65,536. */
 #define FEW 64
 
 #define XDP_WARNING "the guest behind this tap has offloads, but XDP has not: " \

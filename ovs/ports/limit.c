@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which packets the device of a port takes: what is longer than its MTU is
  * dropped and counted before it is sent (bpf/maps.h, struct bpf_limit), as
- * openvswitch.ko drops it; frames of several buffers are left to who can send
- * them. */
+ * openvswitch.ko drops it.  Frames of several buffers go to the tier that can
+ * send them. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"

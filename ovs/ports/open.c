@@ -233,7 +233,7 @@ mtu_warning(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     return NULL;
 }
 
-/* The warning about XDP in mode generic that nobody asked for, or NULL.  The
+/* The warning about XDP in mode generic without 'xdp-mode=generic', or NULL.  The
  * caller frees it. */
 static char *
 generic_warning(const struct dpif_xdp_port *port,

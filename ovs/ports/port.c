@@ -360,7 +360,7 @@ choose_port_no(const struct dpif_xdp_dp *dp, const char *devname)
 
 static void
 free_port(struct dpif_xdp_port *port)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared. */
 {
     netdev_restore_flags(port->sf);
     netdev_close(port->dev);

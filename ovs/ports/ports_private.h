@@ -5,7 +5,7 @@
  *
  *   port.c           adds and removes ports
  *   follow.c         what happens to the device and to the options
- *   open.c           opens a port, keeps it as it is to be, closes it
+ *   open.c           opens a port, keeps it as configured, closes it
  *   check.c          whether the switch may have the device
  *   serve.c          goes through the choices until one works
  *   hook.c           the choices: hooks and modes, best first
@@ -170,7 +170,7 @@ void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
 
 /* packet_socket.c: has the engine receive 'port', which is not served, through
  * a packet socket: 0, or a positive errno with a sentence in '*errorp'.  A
- * parked socket goes on receiving, but nobody looks. */
+ * parked socket goes on receiving, but no thread reads it. */
 int dpif_xdp_port_open_packet_socket(struct dpif_xdp_dp *dp,
                                      struct dpif_xdp_port *, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);

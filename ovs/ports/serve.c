@@ -3,8 +3,8 @@
  * through a packet socket.
  *
  * An open port changes from one to the other without a gap: the new hook is
- * there before the old one goes, and in between flows are such that either runs
- * them.  Another mode of XDP comes by way of tcx, for the same reason. */
+ * there before the old one goes, and in between each flow is one that both can
+ * run.  Another mode of XDP comes by way of tcx, for the same reason. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -123,7 +123,7 @@ use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (error) {
         return error;
     }
-    /* Not tried: what trying changes and takes back would be felt. */
+    /* Asked first, because a failed try would interrupt the port. */
     if (dpif_xdp_hook_has_xdp(choice->hook) && port->other_xdp) {
         error = -oxdp_progs_check_owner(port->device.ifindex, errorp);
         if (error) {

@@ -183,7 +183,7 @@ take_flow(const struct command *command, struct dpif_xdp_query *query)
 
 /* Finds out what 'argv', the 'argc' names of a request, mean: DATAPATH, PORT,
  * or both.  One name is a datapath's if there is one of that name.  Returns
- * NULL, or a sentence for the user, who frees it. */
+ * NULL, or a sentence for the user, which the caller frees. */
 static char *
 parse_names(size_t argc, const char *argv[], const struct command *command,
             struct dpif_xdp_query *query)
@@ -229,7 +229,7 @@ parse_format(const char *format, struct request *request)
 }
 
 /* Reads the arguments of a request.  Returns NULL, or a sentence for the
- * user, who frees it. */
+ * user, which the caller frees. */
 static char *
 parse(int argc, const char *argv[], struct request *request)
 {

@@ -44,7 +44,7 @@ void dpif_xdp_stats_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
                            struct json *report);
 void dpif_xdp_stats_text(const struct json *report, struct ds *);
 
-/* why.c: xdp/why; whether 'name' is to be a flow. */
+/* why.c: xdp/why; whether 'name' looks like a flow. */
 void dpif_xdp_why_report(struct dpif_xdp_dp *, const struct dpif_xdp_query *,
                          struct json *report);
 void dpif_xdp_why_text(const struct json *report, struct ds *);

@@ -102,7 +102,7 @@ static const struct {
 };
 BUILD_ASSERT_DECL(ARRAY_SIZE(engine_drops) == DPIF_XDP_N_DROPS);
 
-/* Drops of programs, but for those that a flow's "drop" action asks for. */
+/* Drops of programs, except those that a flow's "drop" action asks for. */
 static const struct {
     enum dp_counter drop;
     int counter;

@@ -56,7 +56,7 @@ execute(struct dpif *dpif, struct dpif_execute *op)
     dpif_xdp_output_flush(&ctx);
 
     /* The caller may want what the actions made of the packet.  It may be
-     * gone, or have become several fragments, which nobody could use. */
+     * gone, or have become several fragments, which the caller cannot use. */
     if (dp_packet_batch_size(&batch) == 1) {
         dp_packet_swap(op->packet, batch.packets[0]);
     }

@@ -2,7 +2,7 @@
 /* Which of Open vSwitch's own datapath types this datapath serves.
  *
  * What configures Open vSwitch on a host may know "system" and "netdev" only.
- * other_config:xdp-datapath-types names those whose bridges are to be of type
+ * other_config:xdp-datapath-types names those whose bridges become type
  * "xdp": vswitchd/bridge.c asks for the type of a bridge with
  * ofproto_normalize_type(), and from there on sees "xdp".  The database keeps
  * what was configured, so that a daemon without the setting, or a stock one,
@@ -134,9 +134,9 @@ __wrap_ofproto_normalize_type(const char *type)
     return __real_ofproto_normalize_type(server_of(type));
 }
 
-/* Rows of the table Datapath have the names of types.  Who configures a bridge
- * of a type that is served finds there what this datapath can, and sets there
- * its timeouts of connections. */
+/* Rows of the table Datapath have the names of types.  The row of a type that is
+ * served has this datapath's capabilities, and timeouts of connections that are
+ * set in it take effect here. */
 void __real_ofproto_get_datapath_cap(const char *type, struct smap *caps);
 void __wrap_ofproto_get_datapath_cap(const char *type, struct smap *caps);
 void __real_ofproto_ct_set_zone_timeout_policy(const char *type,

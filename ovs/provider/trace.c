@@ -7,7 +7,7 @@
  *
  * There is one session at a time, because programs have one filter.  That of
  * xdp/trace ends with its answer; that of xdp/trace-start with xdp/trace-stop,
- * or when nobody has asked for a while. */
+ * or when it has not been read for IDLE_MS. */
 #include <config.h>
 
 #include "ovs/provider/trace.h"
@@ -52,7 +52,7 @@ struct session {
     uint64_t n_lost;                    /* Lines of the engine. */
 };
 
-static struct session *session;         /* NULL: nobody traces. */
+static struct session *session;         /* NULL: no trace runs. */
 
 static void
 packet_free(struct dpif_xdp_trace_packet *packet)
@@ -109,7 +109,7 @@ add_packet(const struct dp_traced *traced, void *session_)
     s->n++;
 }
 
-/* Gives 'line' to its packet.  Frees it if nobody wants that packet. */
+/* Gives 'line' to its packet.  Frees it if no trace has that packet. */
 static void
 add_line(struct session *s, struct dpif_xdp_trace_line *line)
 {

@@ -32,7 +32,7 @@ struct dpif_xdp_trace_request {
 };
 
 /* trace_filter.c: reads the arguments of a command.  Returns NULL, or a
- * sentence for the user, who frees it.  Free '*ret' in either case. */
+ * sentence for the user.  The caller frees that, and '*ret' in either case. */
 char *dpif_xdp_trace_parse(int argc, const char *argv[],
                            struct dpif_xdp_trace_request *ret);
 void dpif_xdp_trace_request_free(struct dpif_xdp_trace_request *);

@@ -137,7 +137,7 @@ make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
     struct oxdp_ct *tables = NULL;
     int error;
 
-    config.maps = start_ticks(ct);      /* Nobody shares them else. */
+    config.maps = start_ticks(ct);      /* Not shared. */
     config.hz = ct->hz;
     error = -oxdp_ct_create(&config, old_fd, &tables);
     if (error && config.maps) {

@@ -218,7 +218,7 @@ ct_call_fill(struct dp_ctx *ctx, const struct dp_ct_action *action,
     return flags;
 }
 
-/* A packet that nobody can track. */
+/* A packet that cannot be tracked. */
 static void
 set_invalid(struct dp_packet *packet, uint16_t zone)
 {

@@ -222,7 +222,7 @@ put_meter(struct dpif_xdp_meters *meters, uint32_t id,
 
 void
 dpif_xdp_meters_init(struct dpif_xdp_meters *meters)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it yet. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared yet. */
 {
     ovs_mutex_init(&meters->mutex);
     cmap_init(&meters->map);
@@ -235,7 +235,7 @@ dpif_xdp_meters_init(struct dpif_xdp_meters *meters)
 
 void
 dpif_xdp_meters_destroy(struct dpif_xdp_meters *meters)
-    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Nobody else has it any more. */
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared any more. */
 {
     struct meter *meter;
 

@@ -45,8 +45,8 @@ void dpif_xdp_meters_destroy(struct dpif_xdp_meters *);
 void dpif_xdp_meters_share(struct dpif_xdp_meters *, struct dp_meter *shared,
                            uint32_t n);
 
-/* No program of the previous instance runs any more.  The daemon after this one
- * does not see those of its meters that nobody has set again; this one still
+/* No program of the previous instance runs any more.  Those of its meters that
+ * OpenFlow has not set again are hidden from the next daemon; this one still
  * knows them if they are set later. */
 void dpif_xdp_meters_taken_over(struct dpif_xdp_meters *);
 

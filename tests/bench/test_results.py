@@ -396,7 +396,7 @@ def test_attack_needs_many_masks():
 
 
 def test_profile_is_summed():
-    """Compiled twins are one function; who was idle is left out; our programs are always named."""
+    """Compiled twins are one function; idle threads are left out; our programs are always named."""
     shown = "# Overhead;Symbol\n 50.00%  ;[k] default_idle\n 30.00%  ;[k] copy.isra.0\n 10.00%  ;[k] copy\n"
     shown += "".join(f" 1.00%;[k] f{i}\n" for i in range(8)) + " 1.00%;[.] 0x00ab\n 0.5%;[k] g\n"
     shown += " 0.50%;[k] bpf_prog_014b370ae5fcc9c0_oxdp_tcx\n"

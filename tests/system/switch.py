@@ -79,7 +79,7 @@ class Switch:
             f"--unixctl={self.rundir}/ovsdb-server.ctl", f"--log-file={self.rundir}/ovsdb-server.log",
             "-vconsole:off", env=self.env)
         lab.wait_until(lambda: (self.rundir / "db.sock").exists() or not self._database.running(), "ovsdb-server")
-        self.vsctl("--retry", "--no-wait", "init")     # The socket is there before somebody listens.
+        self.vsctl("--retry", "--no-wait", "init")     # The socket is there before the server listens.
         if self.hook:
             self.vsctl("--no-wait", "set", "open", ".", f"other_config:xdp-hook={self.hook}")
 

@@ -22,7 +22,7 @@ def _only_xdp():
 
 
 class Inventory:
-    """What the daemon holds, but for groups of ports: as many of them stay as flows ever needed at once."""
+    """What the daemon holds, except groups of ports: as many of them stay as flows ever needed at once."""
 
     def __init__(self, switch):
         pid = switch.process.pid

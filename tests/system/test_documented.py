@@ -143,7 +143,7 @@ class Host:
 
 
 class Session:
-    """Somebody who types all the time: the host answers what it gets."""
+    """A user who types all the time: the host answers what it gets."""
 
     def __init__(self, client, server):
         self.client, self.server = client, server

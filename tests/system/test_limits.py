@@ -75,7 +75,7 @@ class Network:
         lab.wait_until(lambda: self.over_mtu() == before + len(frames) - len(wanted), "the others to be counted")
 
     def vanished(self):
-        """What the kernel dropped on a port or its wire, but for what programs dropped and counted (a veth calls their XDP_DROP
+        """What the kernel dropped on a port or its wire, except what programs dropped and counted (a veth calls their XDP_DROP
         so; a redirected frame that nobody took is told of apart)."""
         return {drop: count for drop, count in self.watch.take().items()
                 if drop.reason != "TC_INGRESS" and drop.place != "veth_xdp_rcv_skb"} if self.watch else {}

@@ -29,7 +29,7 @@ def status(network, device, key):
 
 @pytest.mark.parametrize("hook", ("auto", "xdp", "tcx", "both"))
 def test_larger_and_back(network, hook):
-    """XDP takes frames up to a limit; tcx takes all.  Frames of before arrive meanwhile, larger ones afterwards."""
+    """XDP takes frames up to a limit; tcx takes all.  Frames of the old size arrive meanwhile, larger ones afterwards."""
     switch = network.switch
     switch.expected += ["larger than XDP takes"]
     for name in "red", "green":
@@ -55,7 +55,7 @@ def test_larger_and_back(network, hook):
 
         for name in "red", "green":
             set_mtu(network, name, 1500)
-            lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == at_first, "the hook of before")
+            lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == at_first, "the old hook")
         assert not status(network, "to-green", "xdp-warning")
         sent, lost, gaps, _ = stream.end()
     assert lost == 0, f"{lost} of {sent} lost: {gaps}"

@@ -26,7 +26,7 @@ def error(switch, device):
 
 
 def test_wrong_values_leave_a_port_as_it_is(network):
-    """The values of before stay in use: hook, mode, OpenFlow number, and no packet is lost."""
+    """The old values stay in use: hook, mode, OpenFlow number, and no packet is lost."""
     switch = network.switch
     switch.expected += ["unsupported value"]
     set_options(switch, "to-green", xdp__hook="xdp", xdp__mode="generic")

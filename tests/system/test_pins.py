@@ -29,7 +29,7 @@ def pinned():
 
 
 def of_its_datapath(process):
-    """What 'process' holds, but for the programs of core/kernel/grace.c, which it keeps until it ends."""
+    """What 'process' holds, except the programs of core/kernel/grace.c, which it keeps until it ends."""
     return {item for item in xdp.objects(process.pid) if not xdp.waits(*item)}
 
 

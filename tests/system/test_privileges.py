@@ -151,7 +151,7 @@ def test_bpf_filesystem_that_returns(world):
             lab.wait_until(lambda: switch.status("to-red").get("xdp-hook") == "tcx", "the next daemon")
             stream.flowing()
             assert stream.lost() == 0
-        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "programs of before")
+        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the old programs")
 
 
 def test_locked_memory_that_returns(world):

@@ -239,7 +239,7 @@ def forwarded(switch, device):
 
 @pytest.fixture(name="hundred")
 def hundred_frames(network):
-    """Sends 100 frames from red to green, which a program forwards (but for the first ever)."""
+    """Sends 100 frames from red to green, which a program forwards (except the very first)."""
     network.switch.flows("br0", "in_port=to-red,udp,actions=output:to-green", "actions=drop")
     frames = [wire.udp_frame("02:00:00:00:00:01", lab.mac_of(network.green), b"\x08" * 100)] * 100
     with wire.Wire(network.red) as red, wire.Wire(network.green) as green:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the engine sends to ports at tcx: they share a packet socket, and have AF_XDP sockets only while that pays.
 
-    red ---[ switch ]--- green          silent but for what a test sends
+    red ---[ switch ]--- green          silent, except for what a test sends
 """
 import os
 import pathlib

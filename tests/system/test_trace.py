@@ -219,7 +219,7 @@ def test_names(network):
 
 
 def test_two_traces(hooked):
-    """The second gets a sentence, the first goes on; who stops it gets what came; one that nobody reads ends."""
+    """The second gets a sentence, the first goes on; stopping it returns what came; one that is not read ends."""
     switch = hooked.switch
     frame = udp()
     settle(hooked, frame)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/how-to/troubleshoot.md: each symptom is provoked, and its commands say what the page says, but for numbers."""
+"""docs/how-to/troubleshoot.md: each symptom is provoked, and its commands say what the page says, except numbers."""
 import re
 import shlex
 

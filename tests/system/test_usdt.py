@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes for tracers: the notes in the daemon say where they are, and who attaches hears them."""
+"""Probes for tracers: the notes in the daemon say where they are, and a tracer that attaches gets them."""
 import contextlib
 import ctypes
 import os
@@ -82,7 +82,7 @@ def listeners(key, pid):
 
 
 def test_listening(network):
-    """Upcalls, flows and packets of the slow path are heard by who listens, and the traffic goes on."""
+    """A tracer gets upcalls, flows and packets of the slow path, and the traffic goes on."""
     if not UPROBES.exists():
         pytest.skip("this kernel has no uprobes (CONFIG_UPROBE_EVENTS)")
     switch = network.switch

@@ -313,7 +313,7 @@ def test_addresses_are_moved_by_the_command(red):
         assert not Facts("to-red", env=running.env).of("to-red", "addresses")
 
 
-def test_program_of_somebody_else(red):
+def test_foreign_program(red):
     xdp.pin_foreign_program("/sys/fs/bpf/foreign")
     lab.run("ip", "link", "set", "dev", "to-red", "xdp", "pinned", "/sys/fs/bpf/foreign")
     facts = Facts("to-red")

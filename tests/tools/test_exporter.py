@@ -115,7 +115,7 @@ NO_CAPABILITIES = "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new
 
 
 def test_without_privileges(tmp_path_factory):
-    """root without capabilities, and an ordinary user who was given the socket, and who is told so before."""
+    """root without capabilities, and an ordinary user: refused with a sentence, and served once the socket is the user's."""
     lab.new_host()
     installed = tmp_path_factory.mktemp("installed")
     for folder in installed, *installed.parents[:2]:    # pytest's own, which nobody else may enter.

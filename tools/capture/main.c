@@ -43,7 +43,7 @@ struct session {
     struct oxdp_child socket, printer;
     const char *socket_direction;       /* What it captures. */
     FILE *out;
-    bool broken;                        /* Nobody reads it any more. */
+    bool broken;                        /* Its reader is gone. */
 };
 
 static volatile sig_atomic_t stopped;
@@ -231,7 +231,7 @@ static bool is_there(const struct session *s)
     return if_nametoindex(s->port) == (unsigned int) s->config.ifindex;
 }
 
-/* Until somebody stops it. */
+/* Until the user stops it. */
 static int run(struct session *s)
 {
     struct timespec last = { 0 }, now;
