@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree is as .editorconfig says: encoding, line ends, blanks, tabs, length of lines."""
+"""The tree is as .editorconfig says: encoding, line ends, blanks, tabs, length of lines.  And functions are short."""
 import configparser
 import pathlib
 import re
@@ -8,6 +8,7 @@ import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 OVERHANG = 20                           # Columns beyond max_line_length that a line may have: an address, a table's row.
+LONGEST = 100                           # Lines of a function.
 SKIPPED = {"build", ".git", "__pycache__", ".pytest_cache", "corpus", "results", "LICENSES"}
 
 
@@ -75,6 +76,30 @@ def test_tree():
     found = [f"{path.relative_to(TOP)}: {problem}" for path in files()
              for problem in problems(str(path.relative_to(TOP)), path.read_bytes())]
     assert not found, "\n".join(found)
+
+
+def long_functions(text):
+    """(line, number of lines) of each function of C in 'text' that is longer than LONGEST."""
+    lines, start = text.split("\n"), None
+    for number, line in enumerate(lines, 1):
+        if line == "{":
+            start = number
+        elif line.startswith("}") and start:
+            if number - start + 1 > LONGEST:
+                yield start, number - start + 1
+            start = None
+
+
+def test_functions_are_short():
+    found = [f"{path.relative_to(TOP)}:{start}: a function of {n} lines, {LONGEST} is the end: split it"
+             for path in files() if path.suffix in (".c", ".h") for start, n in long_functions(path.read_text(encoding="utf-8"))]
+    assert not found, "\n".join(found)
+
+
+def test_long_function_is_seen():
+    text = "int f(void)\n{\n" + "    g();\n" * (LONGEST - 2) + "%s}\n"
+    assert not list(long_functions(text % ""))
+    assert list(long_functions(text % "    g();\n")) == [(2, LONGEST + 1)]
 
 
 @pytest.mark.parametrize("path, data, said", [

@@ -136,25 +136,115 @@ static bool find_device(const char *name, unsigned int *ret_ifindex)
     return true;
 }
 
+static const struct option longopts[] = {
+    { "dev", required_argument, NULL, 'd' },   { "to", required_argument, NULL, 't' },
+    { "flows", required_argument, NULL, 'f' }, { "rate", required_argument, NULL, 'r' },
+    { "seconds", required_argument, NULL, 's' }, { "cpu", required_argument, NULL, 'c' },
+    { "size", required_argument, NULL, 'z' },  { "batch", required_argument, NULL, 'b' },
+    { "src", required_argument, NULL, 'S' },   { "dst", required_argument, NULL, 'D' },
+    { "address", required_argument, NULL, 'a' }, { "new-flows", no_argument, NULL, 'n' },
+    { "vlan", required_argument, NULL, 'v' },  { "ip6", no_argument, NULL, '6' },
+    { "receivers", required_argument, NULL, 'R' }, { "call", required_argument, NULL, 'C' },
+    { "entry", required_argument, NULL, 'e' }, { "plain", no_argument, NULL, 'p' },
+    { "file", required_argument, NULL, 'F' },  { "hold", required_argument, NULL, 'H' },
+    { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
+    { "tcp", no_argument, NULL, 'T' },         { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+/* Stores the value 'arg' of the option 'c' of 'longopts'; false if it is no good value for that. */
+static bool set_option(struct bench_options *options, int c, char *arg)
+{
+    double number = 0;
+    bool ok = true;
+
+    switch (c) {
+    case 'd':
+        options->dev = arg;
+        break;
+    case 't':
+        options->to = arg;
+        break;
+    case 'R':
+        ok = parse_number(arg, 1, UINT8_MAX, &number);
+        options->receivers = number;
+        break;
+    case 'C':
+        ok = parse_number(arg, 1, 1 << 24, &number);
+        options->call = number;
+        break;
+    case 'e':
+        ok = options->n_entries < BENCH_MAX_PORTS;
+        if (ok)
+            options->entries[options->n_entries++] = arg;
+        break;
+    case 'H':
+        options->hold = arg;
+        break;
+    case 'F':
+        options->file = arg;
+        break;
+    case 'p':
+        options->plain = true;
+        break;
+    case 'g':
+        options->generic = true;
+        break;
+    case 'B':
+        options->back = true;
+        break;
+    case 'f':
+        ok = parse_number(arg, 1, UINT32_MAX, &number);
+        options->flows = number;
+        break;
+    case 'r':
+        ok = parse_number(arg, 0, 1e9, &number);
+        options->rate = number;
+        break;
+    case 's':
+        ok = parse_number(arg, 0, 86400, &options->seconds);
+        break;
+    case 'c':
+        ok = parse_number(arg, 0, 1023, &number);
+        options->cpu = number;
+        break;
+    case 'z':
+        ok = parse_number(arg, BENCH_FRAME_MIN, BENCH_FRAME_MAX, &number);
+        options->size = number;
+        break;
+    case 'b':
+        ok = parse_number(arg, 1, 256, &number);
+        options->batch = number;
+        break;
+    case 'S':
+        ok = bench_parse_mac(arg, options->eth_src);
+        break;
+    case 'D':
+        ok = bench_parse_mac(arg, options->eth_dst);
+        break;
+    case 'a':
+        ok = inet_pton(AF_INET, arg, &options->address) == 1;
+        break;
+    case 'v':
+        ok = parse_number(arg, 1, 4094, &number);
+        options->vlan = number;
+        break;
+    case '6':
+        options->ip6 = true;
+        break;
+    case 'T':
+        options->tcp = true;
+        break;
+    case 'n':
+        options->new_flows = true;
+        break;
+    }
+    return ok;
+}
+
 /* Returns 0, or the exit status after having said what is wrong. */
 static int parse_options(int argc, char *argv[], struct bench_options *options)
 {
-    static const struct option longopts[] = {
-        { "dev", required_argument, NULL, 'd' },   { "to", required_argument, NULL, 't' },
-        { "flows", required_argument, NULL, 'f' }, { "rate", required_argument, NULL, 'r' },
-        { "seconds", required_argument, NULL, 's' }, { "cpu", required_argument, NULL, 'c' },
-        { "size", required_argument, NULL, 'z' },  { "batch", required_argument, NULL, 'b' },
-        { "src", required_argument, NULL, 'S' },   { "dst", required_argument, NULL, 'D' },
-        { "address", required_argument, NULL, 'a' }, { "new-flows", no_argument, NULL, 'n' },
-        { "vlan", required_argument, NULL, 'v' },  { "ip6", no_argument, NULL, '6' },
-        { "receivers", required_argument, NULL, 'R' }, { "call", required_argument, NULL, 'C' },
-        { "entry", required_argument, NULL, 'e' }, { "plain", no_argument, NULL, 'p' },
-        { "file", required_argument, NULL, 'F' },  { "hold", required_argument, NULL, 'H' },
-        { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
-        { "tcp", no_argument, NULL, 'T' },         { "help", no_argument, NULL, 'h' },
-        { 0 },
-    };
-    double number = 0;
     int c, index;
 
     *options = (struct bench_options) {
@@ -162,96 +252,15 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
         .eth_src = { 2, 0, 0, 0, 0, 1 }, .eth_dst = { 2, 0, 0, 0, 0, 2 },
     };
     while ((c = getopt_long(argc, argv, "h", longopts, &index)) != -1) {
-        bool ok = true;
-
-        switch (c) {
-        case 'd':
-            options->dev = optarg;
-            break;
-        case 't':
-            options->to = optarg;
-            break;
-        case 'R':
-            ok = parse_number(optarg, 1, UINT8_MAX, &number);
-            options->receivers = number;
-            break;
-        case 'C':
-            ok = parse_number(optarg, 1, 1 << 24, &number);
-            options->call = number;
-            break;
-        case 'e':
-            ok = options->n_entries < BENCH_MAX_PORTS;
-            if (ok)
-                options->entries[options->n_entries++] = optarg;
-            break;
-        case 'H':
-            options->hold = optarg;
-            break;
-        case 'F':
-            options->file = optarg;
-            break;
-        case 'p':
-            options->plain = true;
-            break;
-        case 'g':
-            options->generic = true;
-            break;
-        case 'B':
-            options->back = true;
-            break;
-        case 'f':
-            ok = parse_number(optarg, 1, UINT32_MAX, &number);
-            options->flows = number;
-            break;
-        case 'r':
-            ok = parse_number(optarg, 0, 1e9, &number);
-            options->rate = number;
-            break;
-        case 's':
-            ok = parse_number(optarg, 0, 86400, &options->seconds);
-            break;
-        case 'c':
-            ok = parse_number(optarg, 0, 1023, &number);
-            options->cpu = number;
-            break;
-        case 'z':
-            ok = parse_number(optarg, BENCH_FRAME_MIN, BENCH_FRAME_MAX, &number);
-            options->size = number;
-            break;
-        case 'b':
-            ok = parse_number(optarg, 1, 256, &number);
-            options->batch = number;
-            break;
-        case 'S':
-            ok = bench_parse_mac(optarg, options->eth_src);
-            break;
-        case 'D':
-            ok = bench_parse_mac(optarg, options->eth_dst);
-            break;
-        case 'a':
-            ok = inet_pton(AF_INET, optarg, &options->address) == 1;
-            break;
-        case 'v':
-            ok = parse_number(optarg, 1, 4094, &number);
-            options->vlan = number;
-            break;
-        case '6':
-            options->ip6 = true;
-            break;
-        case 'T':
-            options->tcp = true;
-            break;
-        case 'n':
-            options->new_flows = true;
-            break;
-        case 'h':
+        if (c == 'h') {
             fputs(usage, stdout);
             exit(0);
-        default:
+        }
+        if (c == '?') {
             fputs(usage, stderr);
             return 2;
         }
-        if (!ok) {
+        if (!set_option(options, c, optarg)) {
             fprintf(stderr, "bench-traffic: '%s' is no good value for --%s\n", optarg, longopts[index].name);
             return 2;
         }
