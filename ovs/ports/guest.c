@@ -85,7 +85,10 @@ dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         guest->seen_unfinished = before && now < guest->until;
     } else if (have_come(dp, port)) {
         if (!before) {
-            guest->hold_ms = (now > guest->until + MAX_HOLD_MS ? HOLD_MS
+            bool anew = (!guest->hold_ms
+                         || now > guest->until + MAX_HOLD_MS);
+
+            guest->hold_ms = (anew ? HOLD_MS
                               : MIN(2 * guest->hold_ms, MAX_HOLD_MS));
         }
         guest->until = now + guest->hold_ms;
