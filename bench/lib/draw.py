@@ -12,7 +12,8 @@ STYLES = {
     "ours-engine": ("#fdba74", "s"),
     "ours-engine-free": ("#fed7aa", "s"), "stock-afxdp": ("#1d4ed8", "^"), "stock-packet": ("#93c5fd", "v"),
     "dpdk-afxdp": ("#15803d", "P"), "dpdk-packet": ("#86efac", "p"), "kernel-module": ("#7e22ce", "X"),
-    "bridge": ("#0e7490", "h"), "ceiling": ("#a3a3a3", "*"), "l2-xdp": ("#737373", "<"), "minimal": ("#737373", ">"),
+    "bridge": ("#0e7490", "h"), "bridge-ct": ("#67e8f9", "H"), "ceiling": ("#a3a3a3", "*"), "l2-xdp": ("#737373", "<"),
+    "minimal": ("#737373", ">"),
     "alone": ("#d4d4d4", "."), "direct": ("#a3a3a3", "."),
 }
 OTHER = ("#525252", "o")

@@ -13,6 +13,7 @@ RUN = pathlib.Path("/run/ovs")              # A tmpfs of the measurement's own m
 # What a peer is asked to do, as the OpenFlow rules that do it; frames come from sw0 and leave at sw1.  "output" is
 # the same for any number of pairs of ports, "chain" for any number of ports, see rules_for().
 BACK = "in_port=sw1,actions=output:sw0"
+SOURCES = "10.9.0.1-10.9.255.254"           # What NAT may give to connections.
 RULES = {
     "output": [],
     "match": ["udp,in_port=sw0,nw_dst=10.1.0.0/16,tp_dst=9,actions=output:sw1", BACK],
@@ -39,6 +40,29 @@ RULES = {
     "access-list": ["priority=3,udp,in_port=sw0,tp_dst=9,actions=output:sw1",
                     f"priority=2,udp,in_port=sw0,nw_src={attack.ALLOWED_IP},actions=output:sw1",
                     f"priority=1,udp,in_port=sw0,tp_src={attack.ALLOWED_PORT},actions=output:sw1", BACK],
+    # Connections: of one zone; with NAT of the source; as OVN has them from a pod to a service, in three zones.
+    "ct": ["udp,in_port=sw0,actions=ct(zone=1,table=1)",
+           "table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1),output:sw1",
+           "table=1,ct_state=+trk+est,udp,actions=output:sw1", BACK],
+    "ct-nat": ["udp,in_port=sw0,actions=ct(zone=1,nat,table=1)",
+               f"table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1,nat(src={SOURCES})),output:sw1",
+               "table=1,ct_state=+trk+est,udp,actions=output:sw1", BACK],
+    "ct-zones": ["udp,in_port=sw0,actions=ct(zone=1,nat,table=1)",
+                 "table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1,nat(dst=10.8.0.8),table=2)",
+                 "table=1,ct_state=+trk+est,udp,actions=ct(zone=2,table=3)",
+                 "table=2,udp,actions=ct(zone=2,table=3)",
+                 "table=3,ct_state=+trk+new,udp,actions=ct(commit,zone=2),ct(zone=3,nat,table=4)",
+                 "table=3,ct_state=+trk+est,udp,actions=ct(zone=3,nat,table=4)",
+                 f"table=4,ct_state=+trk+new,udp,actions=ct(commit,zone=3,nat(src={SOURCES})),output:sw1",
+                 "table=4,ct_state=+trk+est,udp,actions=output:sw1", BACK],
+    "ct-new": ["udp,in_port=sw0,actions=ct(commit,zone=1),output:sw1", BACK],
+    "ct-new-nat": [f"udp,in_port=sw0,actions=ct(commit,zone=2,nat(src={SOURCES})),output:sw1", BACK],
+    # Between hosts, in two zones.
+    "ct-hosts": ["ip,actions=ct(zone=1,table=1)",
+                 "table=1,ct_state=+trk+new,ip,actions=ct(commit,zone=1),ct(zone=2,table=2)",
+                 "table=1,ct_state=+trk+est,ip,actions=ct(zone=2,table=2)",
+                 "table=2,ct_state=+trk+new,ip,actions=ct(commit,zone=2),NORMAL",
+                 "table=2,ct_state=+trk+est,ip,actions=NORMAL", "priority=0,actions=NORMAL"],
     "chain": [],
     "flood": [],
 }
@@ -148,7 +172,9 @@ class OvsPeer:
 
     def _set_flows(self, bridge, flows):
         (RUN / "flows").write_text("\n".join(flows) + "\n", encoding="ascii")
-        world.command("ovs-ofctl", "--names", "replace-flows", str(RUN / f"{bridge}.mgmt"), str(RUN / "flows"))
+        # OpenFlow 1.0, in which mod_vlan_vid adds a tag, has one table.
+        version = ["-O", "OpenFlow14"] if any(flow.startswith("table=") for flow in flows) else []
+        world.command("ovs-ofctl", "--names", *version, "replace-flows", str(RUN / f"{bridge}.mgmt"), str(RUN / "flows"))
 
     def _make_tunnel(self):
         here, there = TUNNEL

@@ -8,7 +8,8 @@ class Peer(kernel.KernelPeer):
     name = "ceiling"
     title = "bare bpf_redirect_map"
     role = "baseline"
-    rules = frozenset({"output", "match", "per-source", "set", "set-mac", "push-vlan", "pop-vlan", "ip6", "chain"})
+    rules = frozenset({"output", "match", "per-source", "set", "set-mac", "push-vlan", "pop-vlan", "ip6", "chain", "ct",
+                       "ct-new"})
 
     def __init__(self):
         self._chain = []

@@ -11,6 +11,6 @@ class Peer(ours.Peer):
     role = "part"
     hook = "xdp"
     only = {"forward", "match", "megaflows", "latency", "upcalls", "gre", "rxdrop", "l2fwd", "tcp", "megaflow_scale",
-            "masks", "storm", "flood"}
+            "masks", "storm", "flood", "ct", "cps", "ct_hosts"}
     rules = ovs.OvsPeer.rules
     options = {"xdp-offload": "false"}
