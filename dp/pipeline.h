@@ -22,6 +22,7 @@
 #include "dp/action.h"
 #include "dp/ct_op.h"
 #include "dp/lookup.h"
+#include "dp/metadata.h"
 #include "dp/parse.h"
 #include "dp/predict.h"
 #include "dp/reason.h"
@@ -72,7 +73,6 @@ DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const s
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
-DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
 DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
 DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags);
@@ -125,30 +125,6 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
     }
     outcome.fate = fate;
     return outcome;
-}
-
-DP_INLINE void dp_clear_metadata(struct dp_ctx *ctx, union dp_key *key)
-{
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
-        for (int i = DP_KEY_WORD(dp_hash); i < DP_KEY_WORD(ct_state); i++) {
-            key->w[i] = 0;
-        }
-    }
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id))) {
-        for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
-            key->w[i] = 0;
-        }
-    }
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_id), DP_KEY_WORD(tun_options))) {
-        for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORD(tun_options); i++) {
-            key->w[i] = 0;
-        }
-    }
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_options), DP_KEY_WORDS)) {
-        for (int i = DP_KEY_WORD(tun_options); i < DP_KEY_WORDS; i++) {
-            key->w[i] = 0;
-        }
-    }
 }
 
 /* dp_pass() as a stage, for all but the first. */

@@ -17,6 +17,7 @@
 #include "dp/checksum.h"
 #include "dp/frame.h"
 #include "dp/key.h"
+#include "dp/metadata.h"
 #include "dp/op.h"
 #include "dp/reason.h"
 #include "dp/set.h"
@@ -263,16 +264,7 @@ DP_STAGE int dp_tunnel_pop(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
         return DP_REASON_NO_MEMORY;
     }
     key->w[0] = DP_BYTES(0, 4, op->u.tunnel_pop.port);
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(dp_hash), DP_KEY_WORD(ct_state))) {
-        for (int i = DP_KEY_WORD(dp_hash); i < DP_KEY_WORD(ct_state); i++) {
-            key->w[i] = 0;
-        }
-    }
-    if (!DP_OMITS_WORDS(ctx, DP_KEY_WORD(ct_state), DP_KEY_WORD(tun_id))) {
-        for (int i = DP_KEY_WORD(ct_state); i < DP_KEY_WORD(tun_id); i++) {
-            key->w[i] = 0;
-        }
-    }
+    dp_clear_tracking(ctx, key);
     return DP_REASON_FORWARDED;
 }
 
