@@ -170,14 +170,29 @@ DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp,
 #define MAX_HEADERS 138         /* Of a segment: Ethernet, a tag, IP and TCP with options. */
 
 /* Flags of bpf_skb_adjust_room() since Linux 6.3 (include/uapi/linux/bpf.h): the packet inside is of another IP version than
- * the outer one. */
+ * the outer one.  Before, bpf_skb_change_proto() says so: it adds or takes off the difference of their headers, and knows
+ * no GSO but TCP's. */
 #define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
 #define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
 
-/* No kernel function came with them.  bpf_dynptr_from_skb(), which is never called, came with Linux 6.4. */
-DP_INLINE __u64 dp_tunnel_decap_flags(int outer_ip6, int inner_ip6)
+/* Takes off 'n' bytes behind the Ethernet header, which end with that of the packet inside.  No kernel function came with
+ * the flags.  bpf_dynptr_from_skb(), which is never called, came with Linux 6.4. */
+DP_INLINE int dp_tunnel_take_off(struct dp_ctx *ctx, int n, int outer_ip6, int inner_ip6)
 {
-    return outer_ip6 == inner_ip6 ? 0 : inner_ip6 ? ADJ_ROOM_DECAP_L3_IPV6 : ADJ_ROOM_DECAP_L3_IPV4;
+    __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
+
+    if (outer_ip6 == inner_ip6) {
+        return bpf_skb_adjust_room(ctx, -n, BPF_ADJ_ROOM_MAC, flags);
+    }
+    if (HAS_KFUNC(bpf_dynptr_from_skb)) {
+        flags |= inner_ip6 ? ADJ_ROOM_DECAP_L3_IPV6 : ADJ_ROOM_DECAP_L3_IPV4;
+        return bpf_skb_adjust_room(ctx, -n, BPF_ADJ_ROOM_MAC, flags);
+    }
+    if (bpf_skb_change_proto(ctx, inner_ip6 ? dp_htons(DP_ETH_IP6).raw : dp_htons(DP_ETH_IP4).raw, 0)) {
+        return -1;
+    }
+    n += inner_ip6 ? DP_IP6_LEN - DP_IP4_LEN : DP_IP4_LEN - DP_IP6_LEN;
+    return bpf_skb_adjust_room(ctx, -n, BPF_ADJ_ROOM_MAC, flags);
 }
 
 /* bpf_skb_adjust_room() takes the bytes off behind the Ethernet header.  It knows only packets in IP, and leaves skb->protocol
@@ -207,8 +222,7 @@ DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *f
 
     int ip6 = DP_BE16_IS(type, DP_ETH_IP6);
 
-    if (ctx->len < ofs + (ip6 ? DP_IP6_LEN : DP_IP4_LEN)
-        || (!HAS_KFUNC(bpf_dynptr_from_skb) && dp_tunnel_decap_flags(!(frame->has & DP_HAS_IP4), ip6))) {
+    if (ctx->len < ofs + (ip6 ? DP_IP6_LEN : DP_IP4_LEN)) {
         return 1;
     }
     if (!ctx->gso_size) {
@@ -221,11 +235,13 @@ DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *f
         return 1;
     }
 
+    int is_mixed = ip6 == !!(frame->has & DP_HAS_IP4);
     __u32 length = ip6 ? DP_IP6_LEN + dp_ntohs(dp_load_be16(ip + 4)) : dp_ntohs(dp_load_be16(ip + 2));
     __u8 proto = ip6 ? ip[6] : ip[9];
 
     return ctx->gso_size + MAX_HEADERS + DP_RECORD_TUNNEL_LEN > upcall_max_len
-        || (!ip6 && !DP_BE16_IS(type, DP_ETH_IP4)) || ctx->len != ofs + length || (proto != DP_IP_TCP && proto != DP_IP_UDP);
+        || (!ip6 && !DP_BE16_IS(type, DP_ETH_IP4)) || ctx->len != ofs + length
+        || (proto != DP_IP_TCP && (proto != DP_IP_UDP || (is_mixed && !HAS_KFUNC(bpf_dynptr_from_skb))));
 }
 
 DP_INLINE int dp_csum_left(struct dp_ctx *ctx);
@@ -243,7 +259,6 @@ DP_INLINE int dp_tunnel_verified(struct dp_ctx *ctx)
 DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int checksum)
 {
     const __u8 *inner = dp_at(ctx, n & 0xff, DP_ETH_LEN + DP_VLAN_LEN);
-    __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
     __u64 addresses;
     __u32 addresses_rest, tag;
     dp_be16 type;
@@ -262,8 +277,7 @@ DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int c
     } else {
         tag = 0;
     }
-    flags |= dp_tunnel_decap_flags(outer_ip6, DP_BE16_IS(type, DP_ETH_IP6));
-    if (bpf_skb_adjust_room(ctx, -(int) n, BPF_ADJ_ROOM_MAC, flags)) {
+    if (dp_tunnel_take_off(ctx, n, outer_ip6, DP_BE16_IS(type, DP_ETH_IP6))) {
         return -1;
     }
     eth = dp_at(ctx, 0, DP_ETH_LEN);
