@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/kernel/device.h"
 #include "core/kernel/ethtool.h"
+#include "core/kernel/made_device.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/veth.h"
 #include "core/multi_buffer.h"
@@ -40,7 +41,7 @@ bool oxdp_internal_supported(char **ret_why)
                   err == -EOPNOTSUPP ? ": the kernel needs CONFIG_VETH" : "");
         return false;
     }
-    oxdp_veth_delete(name);
+    oxdp_device_delete(name);
     return true;
 }
 
@@ -79,9 +80,9 @@ static int make_pair(const char *name, const char *device, char **ret_error)
         return oxdp_fail(err, ret_error, "cannot make the veth pair %s and %s: %s", name, device, strerror(-err));
     }
     snprintf(alias, sizeof alias, ALIAS "%s", name);
-    err = oxdp_veth_set(device, oxdp_max_internal_mtu(), alias);
+    err = oxdp_device_set(device, oxdp_max_internal_mtu(), alias);
     if (err) {
-        oxdp_veth_delete(device);
+        oxdp_device_delete(device);
         return oxdp_fail(err, ret_error, "cannot set up %s: %s", device, strerror(-err));
     }
     have_poll(name);
@@ -119,9 +120,9 @@ int oxdp_internal_create(const char *name, char **ret_error)
         return oxdp_fail(-EEXIST, ret_error, "there is a device %s already, and the interface that had this name is "
                          "elsewhere: rename or remove one of them (\"ip link delete %s\")", name, device);
     }
-    err = oxdp_veth_up(device);
+    err = oxdp_device_up(device);
     if (err) {
-        oxdp_veth_delete(device);
+        oxdp_device_delete(device);
         return oxdp_fail(err, ret_error, "cannot set %s up: %s", device, strerror(-err));
     }
     return 0;
@@ -154,7 +155,7 @@ void oxdp_internal_delete(const char *name)
 
     oxdp_internal_device(name, device);
     if (is_end_of(device, name)) {
-        oxdp_veth_delete(device);
+        oxdp_device_delete(device);
     }
 }
 
@@ -188,7 +189,7 @@ unsigned int oxdp_internal_sweep(bool (*keep)(const char *name))
         }
         name = oxdp_link_get(device->if_name, &link) ? NULL : name_behind(&link);
         if (name && !keep(name)) {
-            n += !oxdp_veth_delete(device->if_name);
+            n += !oxdp_device_delete(device->if_name);
         }
     }
     if_freenameindex(devices);

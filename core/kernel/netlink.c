@@ -328,3 +328,17 @@ uint32_t oxdp_nl_u32(const struct rtattr *attr)
     memcpy(&value, RTA_DATA(attr), RTA_PAYLOAD(attr) < sizeof value ? RTA_PAYLOAD(attr) : sizeof value);
     return value;
 }
+
+struct rtattr *oxdp_nl_nest(struct oxdp_nl_request *request, uint16_t type)
+{
+    const struct rtattr attr = { .rta_len = RTA_LENGTH(0), .rta_type = type };
+    void *nest = (uint8_t *) request + request->header.nlmsg_len;
+
+    oxdp_nl_add_payload(request, &attr, sizeof attr);
+    return nest;
+}
+
+void oxdp_nl_end_nest(struct oxdp_nl_request *request, struct rtattr *nest)
+{
+    nest->rta_len = (uint8_t *) request + request->header.nlmsg_len - (uint8_t *) nest;
+}

@@ -23,6 +23,10 @@ union oxdp_nl_reply {
 void oxdp_nl_add_payload(struct oxdp_nl_request *, const void *data, size_t len);
 void oxdp_nl_add_attr(struct oxdp_nl_request *, uint16_t type, const void *data, size_t len);
 
+/* Begins an attribute that holds others: those that are added until the end of it. */
+struct rtattr *oxdp_nl_nest(struct oxdp_nl_request *, uint16_t type);
+void oxdp_nl_end_nest(struct oxdp_nl_request *, struct rtattr *nest);
+
 /* Sends 'request' as a message of 'type' and stores the one message that answers it, with NLM_F_ACK among its flags an
  * acknowledgement.  0, or the negative errno that the kernel answers. */
 int oxdp_nl_transact(int protocol, struct oxdp_nl_request *, uint16_t type, union oxdp_nl_reply *);

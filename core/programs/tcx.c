@@ -16,6 +16,7 @@
 #include "core/kernel/clsact.h"
 #include "core/kernel/ethtool.h"
 #include "core/kernel/grace.h"
+#include "core/kernel/made_device.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/shortcut.h"
 #include "core/kernel/ticks.h"
@@ -121,7 +122,7 @@ static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx)
     tcx_bpf__destroy(tcx->skel);
     oxdp_ticks_close(tcx->ticks);
     if (tcx->has_pair) {
-        oxdp_veth_delete(tcx->near);    /* Needs a descriptor, which may be one of those just closed. */
+        oxdp_device_delete(tcx->near);    /* Needs a descriptor, which may be one of those just closed. */
     }
     free(tcx->outputs);
     free(tcx);
@@ -516,7 +517,7 @@ static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, 
 
     name_pair(name, tcx->near, tcx->far);
     if (is_our_pair(tcx->near, tcx->far)) {
-        oxdp_veth_delete(tcx->near);
+        oxdp_device_delete(tcx->near);
     }
     err = oxdp_veth_create(tcx->near, tcx->far, n_queues, oxdp_tcx_upcall_mtu());
     if (err == -EEXIST) {
@@ -543,8 +544,8 @@ static int attach_upcall(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **
 
     tcx->upcall_link_fd = bpf_link_create(bpf_program__fd(tcx->skel->progs.oxdp_upcall), if_nametoindex(tcx->far),
                                           BPF_XDP, &opts);
-    err = tcx->upcall_link_fd < 0 ? tcx->upcall_link_fd : oxdp_veth_up(tcx->near);
-    err = err ? err : oxdp_veth_up(tcx->far);
+    err = tcx->upcall_link_fd < 0 ? tcx->upcall_link_fd : oxdp_device_up(tcx->near);
+    err = err ? err : oxdp_device_up(tcx->far);
     if (err) {
         return oxdp_fail(err, ret_error, "cannot use %s: %s", tcx->far, strerror(-err));
     }

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/kernel/made_device.h"
 #include "core/kernel/netdev_genl.h"
 #include "core/kernel/redirect.h"
 #include "core/kernel/shortcut.h"
@@ -146,8 +147,8 @@ static bool probe_veth(void)
 {
     int err = oxdp_veth_create(NEAR, FAR, 1, 1500);
 
-    err = err ? err : oxdp_veth_up(NEAR);
-    err = err ? err : oxdp_veth_up(FAR);
+    err = err ? err : oxdp_device_up(NEAR);
+    err = err ? err : oxdp_device_up(FAR);
     if (err) {
         oxdp_fact(OXDP_REFUSED, OXDP_HOST, "veth", err == -EOPNOTSUPP ? "a kernel with CONFIG_VETH (modprobe veth)" : NULL,
                   "a veth pair, which internal ports are, cannot be made: %s", strerror(-err));

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/kernel/made_device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/kernel/netlink_private.h"
+
+static int transact(struct oxdp_nl_request *request, uint16_t type)
+{
+    union oxdp_nl_reply reply;
+
+    return oxdp_nl_transact(NETLINK_ROUTE, request, type, &reply);
+}
+
+int oxdp_device_set(const char *name, uint32_t mtu, const char *alias)
+{
+    const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
+    struct oxdp_nl_request request = { .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK } };
+
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    oxdp_nl_add_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    if (mtu) {
+        oxdp_nl_add_attr(&request, IFLA_MTU, &mtu, sizeof mtu);
+    }
+    oxdp_nl_add_attr(&request, IFLA_IFALIAS, alias, strlen(alias));
+    return transact(&request, RTM_NEWLINK);
+}
+
+int oxdp_device_delete(const char *name)
+{
+    const struct ifinfomsg info = { .ifi_family = AF_UNSPEC };
+    struct oxdp_nl_request request = { .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK } };
+
+    oxdp_nl_add_payload(&request, &info, sizeof info);
+    oxdp_nl_add_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    return transact(&request, RTM_DELLINK);
+}
+
+/* Without IPv6 the device has no address and announces none. */
+static void disable_ipv6(const char *name)
+{
+    char path[80];
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        if (write(fd, "1", 1) != 1) {
+            /* Packets that the kernel sends then reach a program that ignores them. */
+        }
+        close(fd);
+    }
+}
+
+int oxdp_device_up(const char *name)
+{
+    struct ifreq ifr = { .ifr_flags = IFF_UP | IFF_NOARP };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int err;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    snprintf(ifr.ifr_name, sizeof ifr.ifr_name, "%s", name);
+    disable_ipv6(name);
+    err = ioctl(fd, SIOCSIFFLAGS, &ifr) ? -errno : 0;
+    close(fd);
+    return err;
+}
