@@ -44,6 +44,7 @@ def test_on_the_wire(world, switch, host, tier, config, layer, claims):
     run_rows(world, switch, config, {layer, "both"}, rows)
     if layer != "ovs":
         assert refused(switch) == sum(getattr(row, "refused", False) for row in rows)
+        lab.wait_until(lambda: dropped(switch) == sum(not row.output for row in rows), "the engine's counters of drops")
 
 
 @pytest.mark.parametrize("tier, config, layer, claims", tiers.SWITCHES, ids=[line[0] for line in tiers.SWITCHES])
@@ -61,6 +62,12 @@ def test_popped_for_the_engine(world, switch, host, tier, config, layer, claims)
 def refused(switch):
     """How many packets programs have handed to the engine to be popped there."""
     return sum(map(int, re.findall(r"a tunnel's header that the program does not pop: (\d+)", switch.appctl("xdp/stats"))))
+
+
+def dropped(switch):
+    """How many of these Open vSwitch's code has dropped in the engine: because of the header, or of what is inside."""
+    return sum(map(int, re.findall(r"(?:tunnel header could not be popped|frame shorter than an Ethernet header): (\d+)",
+                                   switch.appctl("xdp/stats"))))
 
 
 def run_rows(world, switch, config, layers, rows):
