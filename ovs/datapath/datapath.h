@@ -78,14 +78,6 @@ enum dpif_xdp_drop {
     DPIF_XDP_N_DROPS
 };
 
-/* Something that failed, and when it may be tried again. */
-struct dpif_xdp_backoff {
-    int error;                          /* 0: it did not fail. */
-    char *text;                         /* Why, or NULL. */
-    unsigned int ms;                    /* How long to wait. */
-    long long int until;                /* Monotonic ms. */
-};
-
 /* The parts of a datapath: only the room that a part is of uses its members,
  * others call functions of that room.  tests/test_layers.py has the rule. */
 

@@ -28,6 +28,14 @@ struct netdev_rxq;
 struct oxdp_sock;
 struct seq;
 
+/* Something that failed, and when it may be tried again. */
+struct dpif_xdp_backoff {
+    int error;                          /* 0: it did not fail. */
+    char *text;                         /* Why, or NULL. */
+    unsigned int ms;                    /* How long to wait. */
+    long long int until;                /* Monotonic ms. */
+};
+
 /* How the engine sends to a port at tcx (ovs/engine/send.c). */
 struct dpif_xdp_sender {
     struct oxdp_sock *sock              /* NULL: dp->senders.stack_fd. */
@@ -141,6 +149,16 @@ struct dpif_xdp_port {
     long long int next_look             /* For foreign programs, ms. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_guest guest         /* Behind a tap. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    atomic_bool pops_tunnels;           /* A flow of it has popped tunnel
+                                         * headers. */
+    bool underlay                       /* dpif_xdp_port_is_underlay(), as its
+                                         * hook was chosen. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool merges                         /* Of tunnels: the kernel merges their
+                                         * frames. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct dpif_xdp_backoff gro_side    /* Of that. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     int mode                            /* enum oxdp_mode, if 'hook' has XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);

@@ -185,10 +185,23 @@ place_meters(const struct dpif_xdp_dp *dp, struct dpif_xdp_compiled *compiled)
     return true;
 }
 
+/* Tells the room of ports that headers of tunnels are popped of what comes by
+ * 'port_no'. */
+static void
+note_underlay(const struct dpif_xdp_dp *dp, odp_port_t port_no)
+{
+    struct dpif_xdp_port *port = dpif_xdp_port_lookup(dp, port_no);
+
+    if (port && port->is_device) {
+        atomic_store_relaxed(&port->pops_tunnels, true);
+    }
+}
+
 /* Says which kind of tunnel a header is popped of.  False: not one that
  * programs with 'caps' pop. */
 static bool
-place_tunnel(const struct dpif_xdp_dp *dp, const struct dp_capability *caps,
+place_tunnel(const struct dpif_xdp_dp *dp, odp_port_t in_port,
+             const struct dp_capability *caps,
              struct dpif_xdp_compiled *compiled)
 {
     struct dp_op *pop = dpif_xdp_compiled_pop(compiled);
@@ -198,9 +211,13 @@ place_tunnel(const struct dpif_xdp_dp *dp, const struct dp_capability *caps,
         return true;
     }
     port = dpif_xdp_port_lookup(dp, u32_to_odp(pop->u.tunnel_pop.port));
-    return (port && dpif_xdp_compile_pop(compiled,
-                                         netdev_get_type(port->netdev))
-            && caps->ops & 1ULL << pop->code);
+    if (!port || !dpif_xdp_compile_pop(compiled,
+                                       netdev_get_type(port->netdev))
+        || !(caps->ops & 1ULL << pop->code)) {
+        return false;
+    }
+    note_underlay(dp, in_port);
+    return true;
 }
 
 /* Compiles a flow for all of 'hooks', for the engine if one of them cannot run
@@ -231,7 +248,7 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
         reason = REASON_BUFFERS;
     } else if (!reason && !place_meters(dp, compiled)) {
         reason = REASON_METER;
-    } else if (!reason && !place_tunnel(dp, &caps, compiled)) {
+    } else if (!reason && !place_tunnel(dp, in_port, &caps, compiled)) {
         reason = (enum dpif_xdp_fastpath_reason) DPIF_XDP_COMPILE_TUNNEL;
     }
     if (!reason && compiled->fate == DP_FATE_GROUP

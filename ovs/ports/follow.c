@@ -115,6 +115,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_netdev_follow_others(port->dev);
     }
     if (!dpif_xdp_port_look_at_guest(dp, port)
+        && !dpif_xdp_port_look_at_underlay(dp, port)
         && is_quiet(port, change_seq)) {
         return;
     }

@@ -33,6 +33,10 @@
       "though its driver takes none: tcx keeps them so",                    \
       "nothing: XDP comes back when the guest has sent none for a while; "  \
       "set options:xdp-hook=xdp where packets a second matter more")        \
+    X(UNDERLAY, "its flows pop tunnel headers and there are containers, to " \
+      "which tcx hands what the kernel has merged (GRO)",                   \
+      "set options:xdp-hook=xdp where packets a second matter more than "   \
+      "TCP")                                                                \
     X(GUEST, "its guest has no offloads now: XDP is fastest, and what the " \
       "guest may yet send with GSO or CHECKSUM_PARTIAL goes to tcx",        \
       "nothing: the port is at tcx when the guest has offloads")            \
@@ -66,6 +70,7 @@ choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             : config->has_obj ? HOOK_OBJ
             : oxdp_device_sends_unfinished(&port->device) ? HOOK_UNFINISHED
             : port->guest.sends_unfinished ? HOOK_GUEST_SENDS
+            : port->underlay ? HOOK_UNDERLAY
             : port->device.vnet_hdr && port->largest_mtu <= OXDP_FRAME_MTU
             ? HOOK_GUEST
             : port->largest_mtu <= OXDP_FRAME_MTU ? HOOK_WHOLE
@@ -87,6 +92,7 @@ choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     case HOOK_INTERNAL:
     case HOOK_UNFINISHED:
     case HOOK_GUEST_SENDS:
+    case HOOK_UNDERLAY:
     case HOOK_LONG:
         return DPIF_XDP_HOOK_TCX;
     case HOOK_GUEST:

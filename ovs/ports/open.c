@@ -31,7 +31,7 @@ static int open_netdev(struct dpif_xdp_dp *, struct dpif_xdp_port *)
 static int look_at_device(const struct dpif_xdp_dp *, struct dpif_xdp_port *,
                           char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-static bool look_at_changes(struct dpif_xdp_port *)
+static bool look_at_changes(const struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 static int serve(struct dpif_xdp_dp *, struct dpif_xdp_port *, char **whyp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -155,14 +155,14 @@ look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     port->redirects = false;
     port->prepared = false;
     port->native = false;
-    look_at_changes(port);
+    look_at_changes(dp, port);
     return 0;
 }
 
 /* Updates the facts that decide about the hook and may change while the device
  * stays the same.  Returns whether any has changed. */
 static bool
-look_at_changes(struct dpif_xdp_port *port)
+look_at_changes(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     const char *name = netdev_get_name(port->dev);
     uint32_t largest_before = port->largest_mtu;
@@ -171,6 +171,7 @@ look_at_changes(struct dpif_xdp_port *port)
     bool offloads_before = port->device.guest_offloads;
     bool sends_before = port->guest.sends_unfinished;
     bool other_before = port->other_xdp;
+    bool underlay_before = port->underlay;
     struct oxdp_link peer;
     int mtu;
 
@@ -189,9 +190,11 @@ look_at_changes(struct dpif_xdp_port *port)
     }
     dpif_xdp_port_ask_about_guest(port);
     port->other_xdp = dpif_xdp_port_has_other_xdp(port);
+    port->underlay = dpif_xdp_port_is_underlay(dp, port);
     return (port->largest_mtu != largest_before
             || port->smallest_mtu != smallest_before
             || port->other_xdp != other_before
+            || port->underlay != underlay_before
             || port->device.peer_xdp != xdp_before
             || port->device.guest_offloads != offloads_before
             || port->guest.sends_unfinished != sends_before);
@@ -422,7 +425,7 @@ void
 dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     struct dpif_xdp_netdev_config config;
-    bool changed = look_at_changes(port);
+    bool changed = look_at_changes(dp, port);
 
     dpif_xdp_netdev_get_config(port->dev, &config);
     changed |= (config.seq != port->config_seq

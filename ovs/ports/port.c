@@ -104,6 +104,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     dpif_xdp_sender_init(&port->sender);
     atomic_init(&port->hook, DPIF_XDP_HOOK_NONE);
     atomic_init(&port->max_len, UINT32_MAX);
+    atomic_init(&port->pops_tunnels, false);
 
     error = dpif_xdp_port_open(dp, port);
     if (error && port->fit && error != ENODEV) {
@@ -188,6 +189,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
             dpif_xdp_port_follow(dp, port);
         }
     }
+    dpif_xdp_underlays_run(dp);
     dpif_xdp_shortcuts_run(dp);
     dpif_xdp_port_unlock(dp);
 }
@@ -389,6 +391,7 @@ remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_netdev_set_port(port->dev, NULL, NULL);
     }
     dpif_xdp_port_table_remove(dp, port);
+    dpif_xdp_port_stop_merging(port);
     dpif_xdp_port_close(dp, port);
     dpif_xdp_port_forget_obj(dp, port);
 }

@@ -13,6 +13,7 @@
  *   xdp.c tcx.c packet_socket.c   the ways to be served
  *   target.c shortcut.c limit.c   how and what programs send to the port
  *   guest.c          what a guest behind a tap leaves to be done
+ *   underlay.c       ports by which frames of tunnels come
  *   sock.c           AF_XDP sockets */
 #ifndef DPIF_XDP_PORTS_PRIVATE_H
 #define DPIF_XDP_PORTS_PRIVATE_H 1
@@ -166,6 +167,24 @@ bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp,
 void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* underlay.c: whether frames of tunnels come by 'port' and there are containers
+ * for which tcx suits them best; whether that is another answer than when its
+ * hook was chosen; has the kernel merge such frames, to be called often; ends
+ * that for the tunnels of 'port'; removes what a previous instance left of
+ * it. */
+bool dpif_xdp_port_is_underlay(const struct dpif_xdp_dp *,
+                               const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+bool dpif_xdp_port_look_at_underlay(const struct dpif_xdp_dp *,
+                                    const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_underlays_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_port_stop_merging(struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* packet_socket.c: has the engine receive 'port', which is not served, through

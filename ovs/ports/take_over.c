@@ -66,6 +66,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     dp->ports.taken_over = true;
     dpif_xdp_meters_taken_over(&dp->meters);
     dpif_xdp_internal_sweep();
+    dpif_xdp_underlays_taken_over(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device
             && dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_NONE) {

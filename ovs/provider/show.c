@@ -101,6 +101,9 @@ report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     dpif_xdp_report_bool(report, "device", port->is_device);
     if (port->is_device) {
         report_device(dp, port, report);
+    } else if (port->merges || port->gro_side.text) {
+        dpif_xdp_report_bool(report, "gro", port->merges);
+        dpif_xdp_report_text(report, "gro_error", port->gro_side.text);
     }
     if (port->is_device && !dpif_xdp_port_n_rxqs(port)
         && dpif_xdp_port_is_open(port)) {
@@ -356,6 +359,19 @@ text_device(const struct json *port, struct ds *ds)
 }
 
 static void
+text_tunnel(const struct json *port, struct ds *ds)
+{
+    const char *error = TEXT(port, "gro_error");
+
+    if (dpif_xdp_report_get(port, "gro")) {
+        ds_put_format(ds, " gro=%s%s%s%s",
+                      dpif_xdp_report_get_bool(port, "gro") ? "yes" : "no",
+                      error ? " (" : "", error ? error : "",
+                      error ? ")" : "");
+    }
+}
+
+static void
 text_queue(const struct json *queue, struct ds *ds)
 {
     ds_put_format(ds, "    queue %"PRIu64": received:%"PRIu64,
@@ -381,6 +397,7 @@ text_port(const struct json *port, struct ds *ds)
     if (dpif_xdp_report_get_bool(port, "device")) {
         text_device(port, ds);
     }
+    text_tunnel(port, ds);
     ds_put_char(ds, '\n');
     if (engine) {
         ds_put_format(ds, "    engine: sent:%"PRIu64" send-drops:%"PRIu64

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Underlays: ports by which frames of tunnels come, because a flow of theirs
+ * pops tunnel headers.
+ *
+ * At tcx the kernel has merged such frames (GRO), and containers get large
+ * packets; XDP is faster where they leave as frames.  So such a port has tcx if
+ * there are containers.
+ *
+ * GRO of tunnels in UDP needs a device of the kernel for each UDP port
+ * (core/kernel/tunnel_gro.h).  It is made as soon as such a port is at tcx, and
+ * goes with the tunnels' port. */
+#include <config.h>
+
+#include "ovs/ports/ports_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/kernel/device.h"
+#include "core/kernel/tunnel_gro.h"
+#include "netdev-provider.h"
+#include "netdev-vport.h"
+#include "openvswitch/poll-loop.h"
+#include "openvswitch/vlog.h"
+#include "ovs/netdev/netdev_internal.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_underlay);
+
+static bool
+pops_tunnels(const struct dpif_xdp_port *port)
+{
+    bool pops;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_port *, port)->pops_tunnels,
+                        &pops);
+    return pops;
+}
+
+static bool
+is_container(const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    return (port->is_device && !pops_tunnels(port)
+            && !dpif_xdp_internal_is(port->netdev)
+            && oxdp_device_sends_unfinished(&port->device));
+}
+
+static bool
+is_tunnel(const struct dpif_xdp_port *port)
+{
+    return (!port->is_device
+            && netdev_vport_is_vport_class(netdev_get_class(port->netdev)));
+}
+
+bool
+dpif_xdp_port_is_underlay(const struct dpif_xdp_dp *dp,
+                          const struct dpif_xdp_port *port)
+{
+    bool containers = false, tunnels = false;
+    const struct dpif_xdp_port *other;
+
+    if (pops_tunnels(port)) {
+        DPIF_XDP_FOR_EACH_PORT (other, dp) {
+            containers |= is_container(other);
+            tunnels |= is_tunnel(other);
+        }
+    }
+    return containers && tunnels;
+}
+
+bool
+dpif_xdp_port_look_at_underlay(const struct dpif_xdp_dp *dp,
+                               const struct dpif_xdp_port *port)
+{
+    return dpif_xdp_port_is_underlay(dp, port) != port->underlay;
+}
+
+/* Whether 'port' is that of tunnels in UDP, and which: its name ends with the
+ * UDP port (lib/netdev-vport.c, netdev_vport_get_dpif_port()). */
+static bool
+tunnel_of(const struct dpif_xdp_port *port, enum oxdp_tunnel_kind *kind,
+          uint16_t *udp_port)
+{
+    const char *name = netdev_get_name(port->netdev);
+
+    if (!strcmp(port->type, "vxlan")) {
+        *kind = OXDP_TUNNEL_VXLAN;
+        return ovs_scan(name, "vxlan_sys_%"SCNu16, udp_port);
+    }
+    *kind = OXDP_TUNNEL_GENEVE;
+    return (!strcmp(port->type, "geneve")
+            && ovs_scan(name, "genev_sys_%"SCNu16, udp_port));
+}
+
+/* Has frames of the tunnels of 'port' merged. */
+static void
+merge(struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const char *name = netdev_get_name(port->netdev);
+    char *before, *text = NULL;
+    enum oxdp_tunnel_kind kind;
+    uint16_t udp_port;
+    int error;
+
+    if (!tunnel_of(port, &kind, &udp_port)
+        || dpif_xdp_backoff_waits(&port->gro_side, &error, &text)) {
+        free(text);
+        return;
+    }
+    error = -oxdp_tunnel_gro_start(kind, udp_port, &text);
+    before = nullable_xstrdup(port->gro_side.text);
+    dpif_xdp_backoff_note(&port->gro_side, error, text);
+    port->merges = !error;
+    if (!error) {
+        VLOG_INFO("%s: the kernel merges frames of these tunnels", name);
+    } else if (!nullable_string_is_equal(before, text)) {
+        VLOG_INFO("%s: the kernel does not merge frames of these tunnels, "
+                  "containers get them one by one: %s", name, text);
+    }
+    free(before);
+    free(text);
+}
+
+void
+dpif_xdp_port_stop_merging(struct dpif_xdp_port *port)
+{
+    enum oxdp_tunnel_kind kind;
+    uint16_t udp_port;
+
+    if (port->merges && tunnel_of(port, &kind, &udp_port)) {
+        oxdp_tunnel_gro_stop(kind, udp_port);
+        port->merges = false;
+    }
+    dpif_xdp_backoff_note(&port->gro_side, 0, NULL);
+}
+
+void
+dpif_xdp_underlays_run(struct dpif_xdp_dp *dp)
+{
+    bool any = false, at_tcx = false;
+    struct dpif_xdp_port *port;
+
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
+        if (pops_tunnels(port)) {
+            any = true;
+            at_tcx |= dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
+        }
+    }
+    if (!any) {
+        return;
+    }
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
+        if (!at_tcx) {
+            dpif_xdp_port_stop_merging(port);
+        } else if (!port->merges) {
+            merge(port);
+        }
+    }
+}
+
+/* Whether there are tunnels of 'kind' to 'udp_port'. */
+static bool
+has_tunnels(enum oxdp_tunnel_kind kind, uint16_t udp_port, void *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    struct dpif_xdp_port *port;
+
+    DPIF_XDP_FOR_EACH_PORT (port, (const struct dpif_xdp_dp *) dp) {
+        enum oxdp_tunnel_kind its_kind;
+        uint16_t its_port;
+
+        if (tunnel_of(port, &its_kind, &its_port) && its_kind == kind
+            && its_port == udp_port) {
+            port->merges = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *dp)
+{
+    unsigned int n = oxdp_tunnel_gro_sweep(has_tunnels, dp);
+
+    if (n) {
+        VLOG_INFO("removed %u tunnel device%s that a previous instance left",
+                  n, n == 1 ? "" : "s");
+    }
+}

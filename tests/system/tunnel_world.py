@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tunnel between the switch and the kernel's tunnel device in a namespace:
+
+    red (10.0.0.1) -- br0 -- tun0  ...  br-phy (172.16.0.1) -- to-far ===== eth0 (172.16.0.2), tun0 (10.0.0.9): far
+"""
+import pytest
+
+import lab
+import switch as switches
+
+KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "172.16.0.1", "local", "172.16.0.2"),
+         "geneve": ("geneve", "id", "42", "remote", "172.16.0.1"),
+         "gre": ("gretap", "key", "42", "remote", "172.16.0.1", "local", "172.16.0.2")}
+
+# What the switch says when the kernel's end speaks (IPv6 neighbour discovery) before and after its own exists.
+EARLY = ["receive tunnel port not found", "xlate_key failed"]
+
+
+def make(world, switch, host, kind, hook=None, csum=False):
+    """Namespaces red and far, and all between them.  'hook' is that of to-far.  Skips where this kernel has no such device.
+    Returns red and far."""
+    try:
+        lab.run("ip", "link", "add", "probe", "type", *KINDS[kind])
+    except lab.Failed as problem:
+        pytest.skip(f"this kernel has no {kind} device: {problem}")
+    lab.run("ip", "link", "del", "probe")
+
+    red, far = (world.enter_context(lab.Namespace(name)) for name in ("red", "far"))
+    lab.make_veth("to-red", red, mtu=1400)
+    lab.make_veth("to-far", far)
+    lab.add_addresses(red, "eth0", "10.0.0.1/24", "fc00::1/64")
+    lab.add_addresses(far, "eth0", "172.16.0.2/24")
+    # A gretap device takes packets with a checksum only if it is to have one, and only those.
+    # The others send one with "udpcsum".
+    how = ["csum" if kind == "gre" else "udpcsum"] if csum else []
+    far.run("ip", "link", "add", "tun0", "mtu", "1400", "type", *KINDS[kind], *how)
+    far.run("ip", "link", "set", "tun0", "up")
+    lab.add_addresses(far, "tun0", "10.0.0.9/24", "fc00::9/64")
+
+    switch.add_bridge("br-phy")
+    switch.add_port("to-far", bridge="br-phy",
+                    interface=(f"options:xdp-hook={hook}",) if hook and switches.DATAPATH == "xdp" else ())
+    lab.run("ip", "link", "set", "br-phy", "up")
+    lab.add_addresses(host, "br-phy", "172.16.0.1/24")
+    switch.add_bridge("br0")
+    switch.add_port("to-red")
+    add_tunnel(switch, kind, csum)
+    switch.expected += EARLY
+    return red, far
+
+
+def add_tunnel(switch, kind, csum=False):
+    """The switch's end of it."""
+    switch.add_port("tun0", interface=(f"type={kind}", "options:remote_ip=172.16.0.2", "options:key=42",
+                                       *(("options:csum=true",) if csum else ())))
+
+
+def received(namespace, device="eth0"):
+    """Packets and bytes that a device of a namespace has got."""
+    return [int(namespace.run("cat", f"/sys/class/net/{device}/statistics/rx_{what}")) for what in ("packets", "bytes")]
