@@ -9,6 +9,7 @@
 #include "dpif.h"
 #include "dpif-netlink.h"
 #include "dpif-provider.h"
+#include "ovs/base/compat.h"
 #include "ovs/provider/dpif_xdp.h"
 #include "netdev-provider.h"
 #include "ovs/netdev/netdev_xdp.h"
@@ -25,7 +26,8 @@ VLOG_DEFINE_THIS_MODULE(xdp_vswitchd);
 /* Three functions of lib/dpif.c return whether a datapath is one of Open
  * vSwitch's own.  For a datapath of type "xdp" the answer is yes, else
  * lib/dpif.c gives it. */
-#define ANSWER_FOR_XDP(QUESTION)                                    \
+#define ANSWER_FOR_XDP(QUESTION) ANSWER_FOR_XDP_(QUESTION)
+#define ANSWER_FOR_XDP_(QUESTION)                                   \
     bool __real_##QUESTION(const struct dpif *);                    \
     bool __wrap_##QUESTION(const struct dpif *);                    \
     bool                                                            \
@@ -36,7 +38,7 @@ VLOG_DEFINE_THIS_MODULE(xdp_vswitchd);
     }
 
 ANSWER_FOR_XDP(dpif_supports_tnl_push_pop)
-ANSWER_FOR_XDP(dpif_supports_explicit_drop_action)
+ANSWER_FOR_XDP(DPIF_XDP_DROP_QUESTION)
 ANSWER_FOR_XDP(dpif_supports_lb_output_action)
 
 /* lib/netdev-linux.c asks the kernel's datapath in which network namespace a
@@ -130,7 +132,10 @@ __wrap_ovs_get_program_version(void)
     static char *text;                  /* Made once, by the main thread. */
 
     if (!text) {
-        text = xasprintf("%sOVS-XDP %s\n", __real_ovs_get_program_version(),
+        const char *theirs = __real_ovs_get_program_version();
+        bool ends = theirs[strlen(theirs) - 1] == '\n';    /* Until 3.4. */
+
+        text = xasprintf(ends ? "%sOVS-XDP %s\n" : "%s\nOVS-XDP %s", theirs,
                          OXDP_VERSION);
     }
     return text;

@@ -5,8 +5,8 @@
 
 #include <ctype.h>
 
-#include "openvswitch/json.h"
 #include "openvswitch/shash.h"
+#include "ovs/base/compat.h"
 #include "util.h"
 
 void
@@ -80,6 +80,18 @@ const struct json *
 dpif_xdp_report_get(const struct json *report, const char *key)
 {
     return shash_find_data(json_object(report), key);
+}
+
+size_t
+dpif_xdp_report_n(const struct json *array)
+{
+    return array ? json_array_size(array) : 0;
+}
+
+const struct json *
+dpif_xdp_report_at(const struct json *array, size_t i)
+{
+    return json_array_at(array, i);
 }
 
 uint64_t

@@ -8,6 +8,7 @@
 #define DPIF_XDP_REPORT_H 1
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct json;
@@ -37,6 +38,10 @@ struct json *dpif_xdp_report_element(struct json *array);
 /* Member 'key' of 'report': NULL if there is none. */
 const struct json *dpif_xdp_report_get(const struct json *report,
                                        const char *key);
+
+/* The number of elements of 'array', and element 'i'; none if it is NULL. */
+size_t dpif_xdp_report_n(const struct json *array);
+const struct json *dpif_xdp_report_at(const struct json *array, size_t i);
 
 /* The same of a member that is a number, or 0; text, or NULL; or a boolean, or
  * false. */

@@ -114,26 +114,7 @@ execute_action(void *aux_, struct dp_packet_batch *batch,
         execute_meter(ctx, batch, nl_attr_get_u32(a));
         break;
 
-    case OVS_ACTION_ATTR_PUSH_VLAN:
-    case OVS_ACTION_ATTR_POP_VLAN:
-    case OVS_ACTION_ATTR_PUSH_MPLS:
-    case OVS_ACTION_ATTR_POP_MPLS:
-    case OVS_ACTION_ATTR_SET:
-    case OVS_ACTION_ATTR_SET_MASKED:
-    case OVS_ACTION_ATTR_SAMPLE:
-    case OVS_ACTION_ATTR_HASH:
-    case OVS_ACTION_ATTR_UNSPEC:
-    case OVS_ACTION_ATTR_TRUNC:
-    case OVS_ACTION_ATTR_PUSH_ETH:
-    case OVS_ACTION_ATTR_POP_ETH:
-    case OVS_ACTION_ATTR_CLONE:
-    case OVS_ACTION_ATTR_PUSH_NSH:
-    case OVS_ACTION_ATTR_POP_NSH:
-    case OVS_ACTION_ATTR_CT_CLEAR:
-    case OVS_ACTION_ATTR_CHECK_PKT_LEN:
-    case OVS_ACTION_ATTR_DROP:
-    case OVS_ACTION_ATTR_ADD_MPLS:
-    case __OVS_ACTION_ATTR_MAX:
+    default:                            /* odp_execute_actions() runs it. */
         OVS_NOT_REACHED();
     }
 

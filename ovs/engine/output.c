@@ -6,6 +6,7 @@
 #include "ovs/engine/engine_private.h"
 
 #include "netdev-provider.h"
+#include "ovs/base/compat.h"
 #include "packets.h"
 #include "timeval.h"
 
@@ -132,6 +133,7 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
         dp_packet_delete_batch(batch, true);
     } else if (port->is_device && !port->packet_socket && !port->shaped
                && !ctx->via_stack) {
+        dpif_xdp_packets_complete(batch);
         if (port->n_rxqs) {
             dpif_xdp_send_sock(
                 ctx->dp, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,

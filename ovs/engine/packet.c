@@ -9,6 +9,7 @@
 #include "core/xsk/sock.h"
 #include "core/xsk/umem.h"
 #include "dp-packet.h"
+#include "ovs/base/compat.h"
 #include "util.h"
 #include "netdev-afxdp-pool.h"
 #include "ovs/engine/engine_private.h"
@@ -179,13 +180,7 @@ dpif_xdp_packet_clone(struct dpif_xdp_packets *packets,
 
     struct dp_packet *copy = dpif_xdp_packet_from_desc(packets, &desc);
     memcpy(dp_packet_data(copy), dp_packet_data(packet), desc.len);
-    memcpy(&copy->l2_pad_size, &packet->l2_pad_size,
-           sizeof *copy - offsetof(struct dp_packet, l2_pad_size));
-    *dp_packet_ol_flags_ptr(copy) = (*dp_packet_ol_flags_ptr(packet)
-                                     & DP_PACKET_OL_SUPPORTED_MASK);
-    if (dp_packet_rss_valid(packet)) {
-        dp_packet_set_rss_hash(copy, dp_packet_get_rss_hash(packet));
-    }
+    dpif_xdp_packet_copy_metadata(copy, packet);
     return copy;
 }
 

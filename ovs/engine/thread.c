@@ -24,6 +24,7 @@
 #include "netdev-linux-private.h"
 #include "netdev.h"
 #include "ovs-numa.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/usdt.h"
 #include "ovs/fastpath/compile.h"
 #include "ovs/fastpath/fastpath.h"

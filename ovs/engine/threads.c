@@ -14,6 +14,7 @@
 #include "netdev.h"
 #include "openvswitch/vlog.h"
 #include "ovs-numa.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/report.h"
 #include "socket-util.h"
 #include "timeval.h"

@@ -14,6 +14,7 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofp-print.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/usdt.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_upcall);
@@ -47,6 +48,7 @@ dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
         dpif_xdp_usdt_upcall(name, type, packet, flow);
         free(name);
     }
+    dpif_xdp_packet_complete(packet);
     return dp->upcall.cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
                          actions, wc, put_actions, dp->upcall.aux);
 }

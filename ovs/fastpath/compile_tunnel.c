@@ -12,6 +12,18 @@
 #include "odp-netlink.h"
 #include "packets.h"
 
+/* The checksum of a header whose total length is still 0.  Since Open vSwitch
+ * 3.2 the sender of the packet computes it. */
+static void
+fill_ip_checksum(uint8_t *ip)
+{
+    ovs_be16 checksum = 0;
+
+    memcpy(ip + offsetof(struct ip_header, ip_csum), &checksum, 2);
+    checksum = csum(ip, IP_HEADER_LEN);
+    memcpy(ip + offsetof(struct ip_header, ip_csum), &checksum, 2);
+}
+
 void
 dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
                              const struct ovs_action_push_tnl *tnl)
@@ -27,17 +39,17 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     union dp_op_arg *arg;
     struct dp_blob *blobs;
     bool is_udp = true;
-    bool csum;
+    bool has_csum;
 
     switch (tnl->tnl_type) {
     case OVS_VPORT_TYPE_VXLAN:
     case OVS_VPORT_TYPE_GENEVE:
-        csum = udp->udp_csum != 0;
+        has_csum = udp->udp_csum != 0;
         break;
     case OVS_VPORT_TYPE_GRE:
     case OVS_VPORT_TYPE_IP6GRE:
         is_udp = false;
-        csum = (gre->flags & htons(GRE_CSUM)) != 0;
+        has_csum = (gre->flags & htons(GRE_CSUM)) != 0;
         if (gre->flags & htons(GRE_SEQ)) {
             /* Open vSwitch numbers the packets of all flows in one row. */
             p->reason = DPIF_XDP_COMPILE_TUNNEL;
@@ -55,13 +67,16 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     }
 
     blobs = dpif_xdp_op_add_blobs(
-        p, csum ? DP_OP_TNL_PUSH_CSUM : DP_OP_TNL_PUSH,
+        p, has_csum ? DP_OP_TNL_PUSH_CSUM : DP_OP_TNL_PUSH,
         DIV_ROUND_UP(len, sizeof *blobs));
     arg = &p->last->u;
     if (p->reason) {
         return;
     }
     memcpy(blobs, header, len);
+    if (!ip6) {
+        fill_ip_checksum((uint8_t *) blobs + ETH_HEADER_LEN);
+    }
     p->last->growth = len;
     arg->tunnel_push.len = len;
     arg->tunnel_push.ip6 = ip6;
@@ -69,8 +84,8 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     arg->tunnel_push.first_port = tnl_udp_port_min;
     arg->tunnel_push.n_ports = tnl_udp_port_max - tnl_udp_port_min;
     memcpy(&arg->tunnel_push.tail, header + len - 8, 8);
-    arg->tunnel_push.sum = csum_continue(0, header + ETH_HEADER_LEN,
-                                         len - ETH_HEADER_LEN);
+    arg->tunnel_push.sum = csum_continue(
+        0, (const uint8_t *) blobs + ETH_HEADER_LEN, len - ETH_HEADER_LEN);
     p->tunnelled = true;
     p->rewritten = true;
 }

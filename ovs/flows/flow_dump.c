@@ -10,6 +10,7 @@
 #include "flow.h"
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
+#include "ovs/base/compat.h"
 #include "ovs/fastpath/fastpath.h"
 
 const struct odp_support dpif_xdp_odp_support = {
@@ -121,12 +122,11 @@ next_flow(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
 
 struct dpif_flow_dump *
 dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
-                          struct dpif_flow_dump_types *types OVS_UNUSED)
+                          struct dpif_flow_dump_types *types)
 {
     struct flow_dump *dump = xzalloc(sizeof *dump);
 
-    dpif_flow_dump_init(&dump->up, dpif);
-    dump->up.terse = terse;
+    dpif_xdp_flow_dump_init(&dump->up, dpif, terse, types);
     ovs_mutex_init(&dump->mutex);
     order_few(dump, &dpif_xdp_dp_cast(dpif)->flows);
     return &dump->up;

@@ -13,6 +13,7 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "packets.h"
 #include "ovs/lookup/validate.h"
 #include "ovs/fastpath/fastpath.h"

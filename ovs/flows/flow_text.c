@@ -8,6 +8,7 @@
 #include "odp-util.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofpbuf.h"
+#include "ovs/base/compat.h"
 
 void
 dpif_xdp_flow_to_text(const struct dpif_xdp_dp *dp,

@@ -24,6 +24,8 @@
 
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
+#define N dpif_xdp_report_n
+#define AT dpif_xdp_report_at
 
 /* What a command takes besides -f and DATAPATH. */
 enum takes {
@@ -66,12 +68,11 @@ report_masks(struct dpif_xdp_dp *dp,
 static void
 text_masks(const struct json *report, struct ds *ds)
 {
-    struct json_array *masks
-        = json_array(dpif_xdp_report_get(report, "masks"));
+    const struct json *masks = dpif_xdp_report_get(report, "masks");
 
     ds_put_format(ds, "%s@%s:\n", TEXT(report, "type"), TEXT(report, "name"));
-    for (size_t i = 0; i < masks->n; i++) {
-        const struct json *mask = masks->elems[i];
+    for (size_t i = 0; i < N(masks); i++) {
+        const struct json *mask = AT(masks, i);
 
         ds_put_format(ds, "  %"PRIu64": flows:%"PRIu64" hits:%"PRIu64" %s\n",
                       INT(mask, "position"), INT(mask, "flows"),
@@ -90,17 +91,15 @@ report_bonds(struct dpif_xdp_dp *dp,
 static void
 text_bonds(const struct json *report, struct ds *ds)
 {
-    struct json_array *bonds
-        = json_array(dpif_xdp_report_get(report, "bonds"));
+    const struct json *bonds = dpif_xdp_report_get(report, "bonds");
 
-    for (size_t i = 0; i < bonds->n; i++) {
-        const struct json *bond = bonds->elems[i];
-        struct json_array *buckets
-            = json_array(dpif_xdp_report_get(bond, "buckets"));
+    for (size_t i = 0; i < N(bonds); i++) {
+        const struct json *bond = AT(bonds, i);
+        const struct json *buckets = dpif_xdp_report_get(bond, "buckets");
 
         ds_put_format(ds, "bond %"PRIu64"\n", INT(bond, "bond"));
-        for (size_t j = 0; j < buckets->n; j++) {
-            const struct json *bucket = buckets->elems[j];
+        for (size_t j = 0; j < N(buckets); j++) {
+            const struct json *bucket = AT(buckets, j);
 
             ds_put_format(ds, "  bucket %"PRIu64": port %"PRIu64
                           " packets:%"PRIu64" bytes:%"PRIu64"\n",
@@ -272,7 +271,8 @@ parse(int argc, const char *argv[], struct request *request)
 
 struct answer {
     const struct request *request;
-    struct json *reports;               /* One of each datapath. */
+    struct json **reports;              /* One of each datapath. */
+    size_t n, allocated;
 };
 
 static void
@@ -283,7 +283,11 @@ report_dp(struct dpif_xdp_dp *dp, void *answer_)
     struct json *report;
 
     if (is_asked_for(dp, &request->query)) {
-        report = dpif_xdp_report_element(answer->reports);
+        if (answer->n == answer->allocated) {
+            answer->reports = x2nrealloc(answer->reports, &answer->allocated,
+                                         sizeof *answer->reports);
+        }
+        report = answer->reports[answer->n++] = json_object_create();
         dpif_xdp_report_text(report, "type", dp->class->type);
         dpif_xdp_report_text(report, "name", dp->name);
         request->command->report(dp, &request->query, report);
@@ -303,12 +307,14 @@ compare_reports(const void *a_, const void *b_)
 static struct json *
 make_reports(const struct request *request)
 {
-    struct answer answer = { request, json_array_create_empty() };
-    struct json_array *array = json_array(answer.reports);
+    struct answer answer = { .request = request };
 
     dpif_xdp_for_each(report_dp, &answer);
-    qsort(array->elems, array->n, sizeof *array->elems, compare_reports);
-    return answer.reports;
+    if (answer.n) {
+        qsort(answer.reports, answer.n, sizeof *answer.reports,
+              compare_reports);
+    }
+    return json_array_create(answer.reports, answer.n);
 }
 
 static char *
@@ -328,11 +334,10 @@ to_json(const struct request *request, const struct json *reports)
 static char *
 to_text(const struct request *request, const struct json *reports)
 {
-    const struct json_array *array = json_array(reports);
     struct ds ds = DS_EMPTY_INITIALIZER;
 
-    for (size_t i = 0; i < array->n; i++) {
-        request->command->text(array->elems[i], &ds);
+    for (size_t i = 0; i < N(reports); i++) {
+        request->command->text(AT(reports, i), &ds);
     }
     return ds_steal_cstr(&ds);
 }

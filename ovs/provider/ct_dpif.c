@@ -291,8 +291,18 @@ dpif_xdp_ct_get_tcp_seq_chk(struct dpif *dpif, bool *enabled)
     return 0;
 }
 
+/* The zone of an element of a list of limits, as the tables number it. */
+static int
+limit_zone(const struct ct_dpif_zone_limit *limit)
+{
+    int zone = limit->zone;
+
+    return zone == DPIF_XDP_DEFAULT_ZONE ? DP_CT_ZONE_DEFAULT : zone;
+}
+
 int
-dpif_xdp_ct_set_limits(struct dpif *dpif, const uint32_t *default_limit,
+dpif_xdp_ct_set_limits(struct dpif *dpif
+                       DPIF_XDP_DEFAULT_LIMIT(, const uint32_t *default_limit),
                        const struct ovs_list *zone_limits)
 {
     struct oxdp_ct *tables = need_tables(dpif);
@@ -301,40 +311,49 @@ dpif_xdp_ct_set_limits(struct dpif *dpif, const uint32_t *default_limit,
     if (!tables) {
         return ENOMEM;
     }
-    if (default_limit) {
-        oxdp_ct_limit_set(tables, DP_CT_ZONE_DEFAULT, *default_limit);
-    }
+    DPIF_XDP_DEFAULT_LIMIT(
+        if (default_limit) {
+            oxdp_ct_limit_set(tables, DP_CT_ZONE_DEFAULT, *default_limit);
+        });
     LIST_FOR_EACH (limit, node, zone_limits) {
-        oxdp_ct_limit_set(tables, limit->zone, limit->limit);
+        oxdp_ct_limit_set(tables, limit_zone(limit), limit->limit);
     }
     return 0;
 }
 
 /* Zones without a limit of their own share the default one, and its count. */
 static void
-push_limit(struct oxdp_ct *tables, uint16_t zone, struct ovs_list *reply)
+push_limit(struct oxdp_ct *tables, const struct ct_dpif_zone_limit *wanted,
+           struct ovs_list *reply)
 {
     uint32_t limit = 0, count = 0;
 
-    if (tables && !oxdp_ct_limit_get(tables, zone, &limit, &count)
+    if (tables
+        && !oxdp_ct_limit_get(tables, limit_zone(wanted), &limit, &count)
         && !oxdp_ct_limit_get(tables, DP_CT_ZONE_DEFAULT, &limit, &count)) {
         limit = count = 0;
     }
-    ct_dpif_push_zone_limit(reply, zone, limit, count);
+    ct_dpif_push_zone_limit(reply, wanted->zone, limit, count);
 }
 
 int
-dpif_xdp_ct_get_limits(struct dpif *dpif, uint32_t *default_limit,
+dpif_xdp_ct_get_limits(struct dpif *dpif
+                       DPIF_XDP_DEFAULT_LIMIT(, uint32_t *default_limit),
                        const struct ovs_list *request, struct ovs_list *reply)
 {
     struct oxdp_ct *tables = get_tables(dpif);
     const struct ct_dpif_zone_limit *wanted;
     uint32_t limit, count;
 
-    *default_limit = (tables && oxdp_ct_limit_get(tables, DP_CT_ZONE_DEFAULT,
-                                                  &limit, &count)
-                      ? limit : 0);
+    if (!tables
+        || !oxdp_ct_limit_get(tables, DP_CT_ZONE_DEFAULT, &limit, &count)) {
+        limit = 0;
+    }
+    DPIF_XDP_DEFAULT_LIMIT(*default_limit = limit);
     if (ovs_list_is_empty(request)) {
+        if (DPIF_XDP_LISTS_DEFAULT_LIMIT) {
+            ct_dpif_push_zone_limit(reply, DPIF_XDP_DEFAULT_ZONE, limit, 0);
+        }
         for (int zone = 0; tables && zone < DP_CT_ZONES; zone++) {
             if (oxdp_ct_limit_get(tables, zone, &limit, &count)) {
                 ct_dpif_push_zone_limit(reply, zone, limit, count);
@@ -344,7 +363,7 @@ dpif_xdp_ct_get_limits(struct dpif *dpif, uint32_t *default_limit,
     }
 
     LIST_FOR_EACH (wanted, node, request) {
-        push_limit(tables, wanted->zone, reply);
+        push_limit(tables, wanted, reply);
     }
     return 0;
 }
@@ -357,7 +376,7 @@ dpif_xdp_ct_del_limits(struct dpif *dpif, const struct ovs_list *zone_limits)
 
     LIST_FOR_EACH (limit, node, zone_limits) {
         if (tables) {
-            oxdp_ct_limit_delete(tables, limit->zone);
+            oxdp_ct_limit_delete(tables, limit_zone(limit));
         }
     }
     return 0;

@@ -5,6 +5,7 @@
 
 #include "ct-dpif.h"
 #include "dpif-provider.h"
+#include "ovs/base/compat.h"
 
 /* Each as the member of struct dpif_class with the same name. */
 int dpif_xdp_ct_dump_start(struct dpif *, struct ct_dpif_dump_state **,
@@ -19,9 +20,10 @@ int dpif_xdp_ct_get_maxconns(struct dpif *, uint32_t *);
 int dpif_xdp_ct_get_nconns(struct dpif *, uint32_t *);
 int dpif_xdp_ct_set_tcp_seq_chk(struct dpif *, bool);
 int dpif_xdp_ct_get_tcp_seq_chk(struct dpif *, bool *);
-int dpif_xdp_ct_set_limits(struct dpif *, const uint32_t *default_limit,
+int dpif_xdp_ct_set_limits(struct dpif *
+                           DPIF_XDP_DEFAULT_LIMIT(, const uint32_t *),
                            const struct ovs_list *zone_limits);
-int dpif_xdp_ct_get_limits(struct dpif *, uint32_t *default_limit,
+int dpif_xdp_ct_get_limits(struct dpif *DPIF_XDP_DEFAULT_LIMIT(, uint32_t *),
                            const struct ovs_list *request,
                            struct ovs_list *reply);
 int dpif_xdp_ct_del_limits(struct dpif *, const struct ovs_list *);

@@ -16,6 +16,8 @@
 
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
+#define N dpif_xdp_report_n
+#define AT dpif_xdp_report_at
 
 /* What a zone has. */
 struct zone {
@@ -89,7 +91,7 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
 void
 dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
 {
-    struct json_array *zones;
+    const struct json *zones;
 
     ds_put_format(ds, "%s@%s:\n", TEXT(report, "type"), TEXT(report, "name"));
     if (!dpif_xdp_report_get_bool(report, "used")) {
@@ -113,9 +115,9 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
                       " counted:%"PRIu64"\n", INT(report, "default_limit"),
                       INT(report, "default_counted"));
     }
-    zones = json_array(dpif_xdp_report_get(report, "zones"));
-    for (size_t i = 0; i < zones->n; i++) {
-        const struct json *zone = zones->elems[i];
+    zones = dpif_xdp_report_get(report, "zones");
+    for (size_t i = 0; i < N(zones); i++) {
+        const struct json *zone = AT(zones, i);
 
         ds_put_format(ds, "  zone %"PRIu64": connections:%"PRIu64" nat:%"PRIu64,
                       INT(zone, "zone"), INT(zone, "connections"),

@@ -18,7 +18,7 @@
 #include "ovs/engine/engine.h"
 #include "ovs/flows/flows.h"
 
-static atomic_bool leaving = ATOMIC_VAR_INIT(false);
+static atomic_bool leaving;
 
 void __real_bridge_exit(bool delete_datapath);
 void __wrap_bridge_exit(bool delete_datapath);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dpif-provider.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/locks.h"
 
 struct dpif_op;
@@ -16,8 +17,8 @@ struct json;
 struct smap;
 
 /* operate.c, as the member of struct dpif_class. */
-void dpif_xdp_operate(struct dpif *, struct dpif_op **, size_t n_ops,
-                      enum dpif_offload_type);
+void dpif_xdp_operate(struct dpif *, struct dpif_op **, size_t n_ops
+                      DPIF_XDP_OFFLOAD_TYPE(, enum dpif_offload_type));
 
 /* config.c, as the members of struct dpif_class. */
 int dpif_xdp_set_config(struct dpif *, const struct smap *other_config);

@@ -22,6 +22,8 @@
 
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
+#define N dpif_xdp_report_n
+#define AT dpif_xdp_report_at
 
 static const char *const key_groups[] = {
 #define X(NAME, TEXT) TEXT,
@@ -222,27 +224,17 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
     dpif_xdp_port_unlock(dp);
 }
 
-/* The elements of array 'key' of 'report', none if there is no such array. */
-static struct json_array
-elements(const struct json *report, const char *key)
-{
-    const struct json *array = dpif_xdp_report_get(report, key);
-    const struct json_array none = { 0, 0, NULL };
-
-    return array ? *json_array(array) : none;
-}
-
 /* The texts of array 'key', after 'before'. */
 static void
 text_list(const struct json *report, const char *key, const char *before,
           struct ds *ds)
 {
-    struct json_array array = elements(report, key);
+    const struct json *array = dpif_xdp_report_get(report, key);
 
     ds_put_cstr(ds, before);
-    for (size_t i = 0; i < array.n; i++) {
+    for (size_t i = 0; i < N(array); i++) {
         ds_put_format(ds, "%s%s", i ? "; " : "",
-                      json_string(array.elems[i]));
+                      json_string(AT(array, i)));
     }
     ds_put_char(ds, '\n');
 }
@@ -250,10 +242,10 @@ text_list(const struct json *report, const char *key, const char *before,
 static void
 text_programs(const struct json *report, struct ds *ds)
 {
-    struct json_array programs = elements(report, "programs");
+    const struct json *programs = dpif_xdp_report_get(report, "programs");
 
-    for (size_t i = 0; i < programs.n; i++) {
-        const struct json *program = programs.elems[i];
+    for (size_t i = 0; i < N(programs); i++) {
+        const struct json *program = AT(programs, i);
         const struct json *omits = dpif_xdp_report_get(program, "omits");
         const char *file = TEXT(program, "file");
 
@@ -269,7 +261,7 @@ text_programs(const struct json *report, struct ds *ds)
             ds_put_format(ds, "    omits: %"PRIu64" of %"PRIu64" key words",
                           INT(omits, "key_words"), INT(omits, "of_key_words"));
             text_list(omits, "parts",
-                      elements(omits, "parts").n ? "; " : "", ds);
+                      N(dpif_xdp_report_get(omits, "parts")) ? "; " : "", ds);
         }
     }
 }
@@ -293,7 +285,7 @@ static void
 text_fast_path(const struct json *report, struct ds *ds)
 {
     const struct json *fast_path = dpif_xdp_report_get(report, "fast_path");
-    struct json_array reasons;
+    const struct json *reasons;
 
     if (!fast_path) {
         return;
@@ -304,9 +296,9 @@ text_fast_path(const struct json *report, struct ds *ds)
                   INT(fast_path, "flows"), INT(fast_path, "max_flows"),
                   INT(fast_path, "masks"), INT(fast_path, "max_masks"),
                   INT(fast_path, "groups"), INT(fast_path, "max_groups"));
-    reasons = elements(fast_path, "flows_by_reason");
-    for (size_t i = 0; i < reasons.n; i++) {
-        const struct json *reason = reasons.elems[i];
+    reasons = dpif_xdp_report_get(fast_path, "flows_by_reason");
+    for (size_t i = 0; i < N(reasons); i++) {
+        const struct json *reason = AT(reasons, i);
 
         if (INT(reason, "flows")) {
             ds_put_format(ds, "    flows: %"PRIu64" %s%s\n",
@@ -320,10 +312,10 @@ text_fast_path(const struct json *report, struct ds *ds)
 static void
 text_threads(const struct json *report, struct ds *ds)
 {
-    struct json_array threads = elements(report, "threads");
+    const struct json *threads = dpif_xdp_report_get(report, "threads");
 
-    for (size_t i = 0; i < threads.n; i++) {
-        const struct json *thread = threads.elems[i];
+    for (size_t i = 0; i < N(threads); i++) {
+        const struct json *thread = AT(threads, i);
 
         ds_put_format(ds, "  thread %"PRIu64": ", INT(thread, "thread"));
         if (dpif_xdp_report_get(thread, "cpu")) {
@@ -345,7 +337,7 @@ text_device(const struct json *port, struct ds *ds)
     ds_put_format(ds, " xdp-mode=%s%s xdp-hook=%s queues=%"PRIuSIZE
                   " redirect-target=%s", TEXT(port, "mode"),
                   dpif_xdp_report_get_bool(port, "open") ? "" : ", closed",
-                  TEXT(port, "hook"), elements(port, "queues").n,
+                  TEXT(port, "hook"), N(dpif_xdp_report_get(port, "queues")),
                   dpif_xdp_report_get_bool(port, "redirect_target")
                   ? "yes" : "no");
     if (obj) {
@@ -390,7 +382,7 @@ static void
 text_port(const struct json *port, struct ds *ds)
 {
     const struct json *engine = dpif_xdp_report_get(port, "engine");
-    struct json_array queues = elements(port, "queues");
+    const struct json *queues = dpif_xdp_report_get(port, "queues");
 
     ds_put_format(ds, "  port %"PRIu64": %s (%s)", INT(port, "port"),
                   TEXT(port, "name"), TEXT(port, "type"));
@@ -404,8 +396,8 @@ text_port(const struct json *port, struct ds *ds)
                       " through:%s\n", INT(engine, "sent"),
                       INT(engine, "send_drops"), TEXT(engine, "through"));
     }
-    for (size_t i = 0; i < queues.n; i++) {
-        text_queue(queues.elems[i], ds);
+    for (size_t i = 0; i < N(queues); i++) {
+        text_queue(AT(queues, i), ds);
     }
 }
 
@@ -413,13 +405,13 @@ void
 dpif_xdp_show_text(const struct json *report, struct ds *ds)
 {
     const struct json *umem = dpif_xdp_report_get(report, "umem");
-    struct json_array warnings = elements(report, "warnings");
-    struct json_array ports = elements(report, "ports");
+    const struct json *warnings = dpif_xdp_report_get(report, "warnings");
+    const struct json *ports = dpif_xdp_report_get(report, "ports");
 
     ds_put_format(ds, "%s@%s: %"PRIu64" flows\n", TEXT(report, "type"),
                   TEXT(report, "name"), INT(report, "flows"));
-    for (size_t i = 0; i < warnings.n; i++) {
-        ds_put_format(ds, "  warning: %s\n", json_string(warnings.elems[i]));
+    for (size_t i = 0; i < N(warnings); i++) {
+        ds_put_format(ds, "  warning: %s\n", json_string(AT(warnings, i)));
     }
     if (umem) {
         ds_put_format(ds, "  umem: %"PRIu64" frames of %"PRIu64" bytes, "
@@ -430,7 +422,7 @@ dpif_xdp_show_text(const struct json *report, struct ds *ds)
     text_pinned(report, ds);
     text_fast_path(report, ds);
     text_threads(report, ds);
-    for (size_t i = 0; i < ports.n; i++) {
-        text_port(ports.elems[i], ds);
+    for (size_t i = 0; i < N(ports); i++) {
+        text_port(AT(ports, i), ds);
     }
 }

@@ -15,6 +15,8 @@
 
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
+#define N dpif_xdp_report_n
+#define AT dpif_xdp_report_at
 
 /* A number of a document: its key and its text. */
 struct line {
@@ -341,8 +343,8 @@ dpif_xdp_stats_text(const struct json *report, struct ds *ds)
         ds_put_format(ds, "  all %"PRIu64" ports:\n", INT(sum, "ports"));
         text_numbers(sum, ds);
     }
-    for (size_t i = 0; ports && i < json_array(ports)->n; i++) {
-        const struct json *port = json_array(ports)->elems[i];
+    for (size_t i = 0; i < N(ports); i++) {
+        const struct json *port = AT(ports, i);
 
         ds_put_format(ds, "  port %"PRIu64": %s\n", INT(port, "port"),
                       TEXT(port, "name"));

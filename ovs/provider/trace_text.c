@@ -26,6 +26,8 @@
 
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
+#define N dpif_xdp_report_n
+#define AT dpif_xdp_report_at
 #define BOOL dpif_xdp_report_get_bool
 
 static const char *const found_texts[] = {
@@ -235,10 +237,8 @@ text_pass(const struct json *pass, size_t i, struct ds *ds)
 void
 dpif_xdp_trace_text_packet(const struct json *packet, struct ds *ds)
 {
-    const struct json_array *passes
-        = json_array(dpif_xdp_report_get(packet, "passes"));
-    const struct json_array *lines
-        = json_array(dpif_xdp_report_get(packet, "engine"));
+    const struct json *passes = dpif_xdp_report_get(packet, "passes");
+    const struct json *lines = dpif_xdp_report_get(packet, "engine");
     const char *name = TEXT(packet, "port_name");
     uint64_t ns = INT(packet, "time_ns");
     time_t second = ns / 1000000000;
@@ -253,11 +253,11 @@ dpif_xdp_trace_text_packet(const struct json *packet, struct ds *ds)
                   INT(packet, "length"), INT(packet, "cpu"),
                   INT(packet, "packet"));
     ds_put_format(ds, "  fields: %s\n", TEXT(packet, "fields"));
-    for (size_t i = 0; i < passes->n; i++) {
-        text_pass(passes->elems[i], i, ds);
+    for (size_t i = 0; i < N(passes); i++) {
+        text_pass(AT(passes, i), i, ds);
     }
     text_verdict(packet, ds);
-    for (size_t i = 0; i < lines->n; i++) {
-        ds_put_format(ds, "  engine: %s\n", json_string(lines->elems[i]));
+    for (size_t i = 0; i < N(lines); i++) {
+        ds_put_format(ds, "  engine: %s\n", json_string(AT(lines, i)));
     }
 }

@@ -22,6 +22,8 @@
 
 #define INT dpif_xdp_report_get_int
 #define TEXT dpif_xdp_report_get_text
+#define N dpif_xdp_report_n
+#define AT dpif_xdp_report_at
 
 bool
 dpif_xdp_is_flow(const char *name)
@@ -250,8 +252,8 @@ text_flows(const struct json *fast_path, struct ds *ds)
     const struct json *reasons
         = dpif_xdp_report_get(fast_path, "flows_by_reason");
 
-    for (size_t i = 0; i < json_array(reasons)->n; i++) {
-        const struct json *reason = json_array(reasons)->elems[i];
+    for (size_t i = 0; i < N(reasons); i++) {
+        const struct json *reason = AT(reasons, i);
 
         if (INT(reason, "flows") && TEXT(reason, "change")) {
             ds_put_format(ds, "  %"PRIu64" flows run in the engine, because "
@@ -270,8 +272,8 @@ dpif_xdp_why_text(const struct json *report, struct ds *ds)
     const struct json *flow = dpif_xdp_report_get(report, "flow");
 
     ds_put_format(ds, "%s@%s:\n", TEXT(report, "type"), TEXT(report, "name"));
-    for (size_t i = 0; ports && i < json_array(ports)->n; i++) {
-        text_port(json_array(ports)->elems[i], ds);
+    for (size_t i = 0; i < N(ports); i++) {
+        text_port(AT(ports, i), ds);
     }
     if (fast_path) {
         text_flows(fast_path, ds);

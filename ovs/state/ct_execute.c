@@ -15,6 +15,7 @@
 #include "netlink.h"
 #include "odp-netlink.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "ovs/state/ct_parse.h"
 #include "packets.h"
 #include "util.h"
@@ -83,11 +84,13 @@ dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
     now = dpif_xdp_ct_ticks(ct, now_ms);
     ipf_preprocess_conntrack(ct->ipf, batch, now_ms, flow->dl_type,
                              action.dp.zone, ct->ipf_basis);
+    dpif_xdp_packets_complete(batch);
     prefetch(&call, batch, v6, action.dp.zone);
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         track(&call, tables, packet, v6, now);
     }
-    ipf_postprocess_conntrack(ct->ipf, batch, now_ms, flow->dl_type);
+    dpif_xdp_ipf_postprocess(ct->ipf, batch, now_ms, flow->dl_type,
+                             action.dp.zone, flow->in_port.odp_port);
 }
 
 /* The connection that a packet has been judged by is kept beside it, in the

@@ -21,6 +21,7 @@
 #include "openvswitch/ofpbuf.h"
 #include "ovs/fastpath/compile.h"
 #include "tests/parity/oracle.h"
+#include "ovs/base/compat.h"
 
 #define HEADROOM 128
 

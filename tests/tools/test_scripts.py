@@ -155,7 +155,7 @@ def tree(tmp_path):
     made = tmp_path / "tree"
     (made / "vswitchd").mkdir(parents=True)
     (made / "vswitchd/vswitch.ovsschema").write_text("{}")
-    (made / "configure.ac").write_text("")
+    (made / "configure.ac").write_text("AC_INIT(openvswitch, 3.5.4, bugs@openvswitch.org)\n")
     (made / "configure").write_text("#!/bin/sh\nmkdir -p vswitchd\necho '#define HAVE_AF_XDP 1' > config.h\n"
                                     "printf 'all:\\n\\ttouch made\\n' > Makefile\n")
     (made / "configure").chmod(0o755)
@@ -187,5 +187,24 @@ def test_no_source(tmp_path):
     with mounted(tmp_path / "empty", "/usr/src/openvswitch"):
         assert "there is no Open vSwitch in /usr/src/openvswitch: apt-get install openvswitch-source" in build_ovs(
             tmp_path, may_fail=True)
-    assert "has no configure script: run ./boot.sh there first (apt-get install autoconf automake libtool)" in build_ovs(
+    assert f"{tmp_path / 'empty'} is no source tree of Open vSwitch." in build_ovs(
         tmp_path, "--source", tmp_path / "empty", may_fail=True)
+
+
+@pytest.mark.parametrize("release", ("2.17.9", "3.0.4", "3.8.0", "4.0.0"))
+def test_release_that_does_not_fit(tree, tmp_path, release):
+    """It is refused before it is built, which would take minutes."""
+    (tree / "configure.ac").write_text(f"AC_INIT(openvswitch, {release}, bugs@openvswitch.org)\n")
+    said = build_ovs(tmp_path, "--source", tree, may_fail=True)
+    assert (f"{tree} is Open vSwitch {release}: OVS-XDP builds with 3.1 to 3.7. "
+            "Give one of these with -Dovs_source=DIR.") in said
+    assert not list(tmp_path.glob("cache/*/made"))
+
+
+def test_tree_of_a_repository(tree, tmp_path):
+    """It has no configure script, but boot.sh."""
+    script = (tree / "configure").read_text(encoding="utf-8")
+    (tree / "configure").unlink()
+    (tree / "boot.sh").write_text(f"#!/bin/sh\ncat > configure <<'EOF'\n{script}EOF\nchmod +x configure\n", encoding="utf-8")
+    (tree / "boot.sh").chmod(0o755)
+    assert (build_ovs(tmp_path, "--source", tree) / "made").exists()

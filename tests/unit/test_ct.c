@@ -21,6 +21,7 @@
 #include "openvswitch/poll-loop.h"
 #include "ovs-rcu.h"
 #include "ovs-thread.h"
+#include "ovs/base/compat.h"
 #include "ovs/state/ct.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/provider/ct_dpif.h"
@@ -310,6 +311,20 @@ test_settings(void **state OVS_UNUSED)
     free(name);
 }
 
+/* The default limit: of a list of all limits, from which it is taken, or 'n' where Open vSwitch does not list it. */
+static uint32_t
+take_default_limit(struct ovs_list *reply, uint32_t n)
+{
+    if (DPIF_XDP_LISTS_DEFAULT_LIMIT) {
+        struct ct_dpif_zone_limit *limit = CONTAINER_OF(ovs_list_pop_front(reply), struct ct_dpif_zone_limit, node);
+
+        assert_int_equal(limit->zone, DPIF_XDP_DEFAULT_ZONE);
+        n = limit->limit;
+        free(limit);
+    }
+    return n;
+}
+
 static void
 test_limits(void **state OVS_UNUSED)
 {
@@ -319,15 +334,18 @@ test_limits(void **state OVS_UNUSED)
 
     ct_dpif_push_zone_limit(&request, ZONE, 2, 0);
     ct_dpif_push_zone_limit(&request, 65535, 3, 0);
-    assert_int_equal(dpif_xdp_ct_set_limits(NULL, &n, &request), 0);
+    if (DPIF_XDP_LISTS_DEFAULT_LIMIT) {
+        ct_dpif_push_zone_limit(&request, DPIF_XDP_DEFAULT_ZONE, n, 0);
+    }
+    assert_int_equal(dpif_xdp_ct_set_limits(NULL DPIF_XDP_DEFAULT_LIMIT(, &n), &request), 0);
     fill_zones(ZONE, 1);
     fill_zones(ZONE + 1, 1);
 
     /* All zones that have a limit, then some zones, among them one without. */
     n = 0;
     ct_dpif_free_zone_limits(&request);
-    assert_int_equal(dpif_xdp_ct_get_limits(NULL, &n, &request, &reply), 0);
-    assert_int_equal(n, 100);
+    assert_int_equal(dpif_xdp_ct_get_limits(NULL DPIF_XDP_DEFAULT_LIMIT(, &n), &request, &reply), 0);
+    assert_int_equal(take_default_limit(&reply, n), 100);
     assert_int_equal(ovs_list_size(&reply), 2);
     limit = CONTAINER_OF(ovs_list_front(&reply), struct ct_dpif_zone_limit, node);
     assert_int_equal(limit->zone, ZONE);
@@ -340,7 +358,7 @@ test_limits(void **state OVS_UNUSED)
     ct_dpif_free_zone_limits(&reply);
     ct_dpif_push_zone_limit(&request, ZONE + 9, 0, 0);
     ct_dpif_push_zone_limit(&request, ZONE, 0, 0);
-    assert_int_equal(dpif_xdp_ct_get_limits(NULL, &n, &request, &reply), 0);
+    assert_int_equal(dpif_xdp_ct_get_limits(NULL DPIF_XDP_DEFAULT_LIMIT(, &n), &request, &reply), 0);
     assert_int_equal(ovs_list_size(&reply), 2);
     limit = CONTAINER_OF(ovs_list_front(&reply), struct ct_dpif_zone_limit, node);
     assert_int_equal(limit->zone, ZONE + 9);
@@ -351,7 +369,8 @@ test_limits(void **state OVS_UNUSED)
     ct_dpif_push_zone_limit(&request, ZONE, 0, 0);
     assert_int_equal(dpif_xdp_ct_del_limits(NULL, &request), 0);
     ct_dpif_free_zone_limits(&request);
-    assert_int_equal(dpif_xdp_ct_get_limits(NULL, &n, &request, &reply), 0);
+    assert_int_equal(dpif_xdp_ct_get_limits(NULL DPIF_XDP_DEFAULT_LIMIT(, &n), &request, &reply), 0);
+    assert_int_equal(take_default_limit(&reply, n), 100);
     assert_int_equal(ovs_list_size(&reply), 1);
     ct_dpif_free_zone_limits(&reply);
 }
@@ -484,7 +503,7 @@ test_threads(void **state OVS_UNUSED)
     dpif_xdp_ct_set_max(ct, 16384);
     t = oxdp_ct_tables(dpif_xdp_ct_need_tables(ct));
     ct_dpif_push_zone_limit(&limits, 8, N_PACKETS / 4, 0);
-    assert_int_equal(dpif_xdp_ct_set_limits(NULL, NULL, &limits), 0);
+    assert_int_equal(dpif_xdp_ct_set_limits(NULL DPIF_XDP_DEFAULT_LIMIT(, NULL), &limits), 0);
     ct_dpif_free_zone_limits(&limits);
     for (uintptr_t i = 0; i < N_THREADS; i++) {
         threads[i] = ovs_thread_create("sender", send_packets, (void *) i);

@@ -17,6 +17,7 @@
 #include "openvswitch/meta-flow.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
+#include "ovs/base/compat.h"
 #include "packets.h"
 #include "random.h"
 #include "tests/unit/lookup_world.h"
