@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtual machine under plain emulation, on Debian's stock 6.1 kernel and the host's own root folder.
+"""A virtual machine under plain emulation, on one of Debian's stock kernels and the host's own root folder.
 
-The kernel comes from the package linux-image-6.1.0-*-amd64, which is unpacked in the cache folder, not
+The kernel comes from Debian's package linux-image-*-amd64, which is unpacked in the cache folder, not
 installed.  The machine sees the host's files as they are, but what it writes is gone with it, except in the
 results folder.  Each machine starts anew: two seconds to a shell.
 """
@@ -18,6 +18,8 @@ import threading
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("OVSXDP_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ovs-xdp")) / "vm"
+KERNELS = {"6.1": "bookworm", "6.12": "trixie"}     # Series, and the release of Debian that has it.
+ARCHIVE = "http://deb.debian.org/debian"
 MODULES = "virtio_pci", "9pnet_virtio", "9p", "overlay"
 APPLETS = "sh mkdir mount insmod poweroff switch_root echo".split()
 PASSED_ON = "OVSXDP_CACHE", "XDG_CACHE_HOME", "LANG"
@@ -58,14 +60,14 @@ class Guest:
 
 
 @contextlib.contextmanager
-def started(command, results, timeout, memory, cpus="1", capture=False):
+def started(command, results, timeout, memory, cpus="1", capture=False, series="6.1"):
     """A machine that runs 'command' (a list of words) as root, in the present folder, and ends with it.
 
     'results' is a folder that the machine sees as /results; the kernel's messages go to console.log in it.
     The machine is switched off after 'timeout' seconds, or at the end of the context.  'memory' is in MiB, 'cpus' as
-    QEMU's -smp has them.
+    QEMU's -smp has them, 'series' one of KERNELS.
     """
-    kernel = kernel_folder()
+    kernel = kernel_folder(series)
     image = next(kernel.glob("boot/vmlinuz-*"))
     release = image.name.removeprefix("vmlinuz-")
     modules = kernel / "lib/modules" / release
@@ -102,35 +104,51 @@ def started(command, results, timeout, memory, cpus="1", capture=False):
         process.wait()
 
 
-def kernel_folder():
+def kernel_folder(series="6.1"):
     """The unpacked kernel package, with its modules' dependencies resolved; made when it is missing."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with locked(CACHE / "kernel.lock"):
-        if complete := sorted(CACHE.glob("linux-image-6.1.0-*/.complete")):
+        if complete := sorted(CACHE.glob(f"linux-image-{series}.*/.complete")):
             return complete[-1].parent
-        package = stock_kernel()
+        package, options = stock_kernel(series)
         folder = CACHE / package
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        call(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package], folder,
+        call(["apt-get", "-q", *options, "-o", "APT::Sandbox::User=root", "download", package], folder,
              f"{package} cannot be downloaded")
         archive = next(folder.glob("*.deb"))
         call(["dpkg", "-x", archive, "."], folder, f"{package} cannot be unpacked")
         archive.unlink()
+        if not (folder / "lib").exists():           # Since Debian 13 modules are in /usr/lib.
+            (folder / "lib").symlink_to("usr/lib")
         release = next(folder.glob("boot/vmlinuz-*")).name.removeprefix("vmlinuz-")
         call(["depmod", "-b", ".", release], folder, f"the modules of {package} cannot be indexed")
         (folder / ".complete").touch()
         return folder
 
 
-def stock_kernel():
-    """The name of Debian 12's present kernel package."""
-    depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, check=False,
-                             stdout=subprocess.PIPE).stdout
-    found = re.search(r"linux-image-6\.1\.0-\d+-amd64", depends)
-    if not found:
-        raise Unusable("apt knows no linux-image-6.1.0-*-amd64 (is this Debian 12? try apt-get update)")
-    return found[0]
+def stock_kernel(series):
+    """The name of Debian's present kernel package of a series, and apt's options: none if the host's own lists have it, else
+    those of lists in the cache folder."""
+    for options in [], release_options(KERNELS[series]):
+        if options:
+            call(["apt-get", "-q", *options, "update"], CACHE, f"the list of packages of {KERNELS[series]} cannot be read")
+        depends = subprocess.run(["apt-cache", *options, "depends", "linux-image-amd64"], text=True, check=False,
+                                 stdout=subprocess.PIPE).stdout
+        if found := re.search(rf"linux-image-{re.escape(series)}\.\d\S*-amd64", depends):
+            return found[0], options
+    raise Unusable(f"Debian has no linux-image-{series}.*-amd64 in {KERNELS[series]} any more")
+
+
+def release_options(release):
+    """apt's options for the packages of another release of Debian, without touching the host's lists."""
+    folder = CACHE / f"apt-{release}"
+    for part in "lists/partial", "cache/archives/partial":
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    (folder / "sources.list").write_text(f"deb {ARCHIVE} {release} main\n", encoding="utf-8")
+    settings = {"Dir::Etc::sourcelist": folder / "sources.list", "Dir::Etc::sourceparts": "/dev/null",
+                "Dir::State::lists": folder / "lists", "Dir::Cache": folder / "cache", "APT::Sandbox::User": "root"}
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
 def initrd(kernel, release):
