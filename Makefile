@@ -12,7 +12,7 @@ export CC
 endif
 export CLANG
 
-.PHONY: all deps demo check check-all check-ovs check-vm bench bench-compare install uninstall clean help
+.PHONY: all deps demo check check-all check-ovs check-ovn check-vm bench bench-compare install uninstall clean help
 
 all: deps ; @$(BUILD) && scripts/next $(B)
 deps: ; @scripts/deps
@@ -21,6 +21,7 @@ demo: ; @scripts/deps Demo && $(BUILD) && scripts/demo $(ARGS)
 check: ; @scripts/deps Test && $(BUILD) && scripts/check $(B) $(ARGS)
 check-all: ; @scripts/deps Test Clang Vm && scripts/check-all $(ARGS)
 check-ovs: ; @scripts/deps Test && $(BUILD) && tests/ovs/run $(ARGS)
+check-ovn: ; @scripts/deps Test && $(BUILD) && tests/ovn/run $(if $(OVN_SOURCE),--source $(OVN_SOURCE)) $(ARGS)
 check-vm: ; @scripts/deps Test Vm && $(BUILD) && tests/vm/run $(ARGS)
 bench: ; @scripts/deps Bench $(if $(QUICK)$(CASES)$(PEERS),,Vm) && $(BUILD) && bench/run --build $(B) $(ARGS)
 
@@ -42,6 +43,7 @@ help:
 	@echo 'make check      all quick tests (root); ARGS=NAME: one part, test file, test function or unit test'
 	@echo 'make check-all  everything there is, four to five hours, ends with a table (root); ARGS=--list: its parts'
 	@echo "make check-ovs  Open vSwitch's own test suites on the xdp datapath (root); ARGS=--no-offload: on its engine alone, --hook=xdp: every port on XDP"
+	@echo "make check-ovn  OVN's system tests on the xdp datapath (root); OVN_SOURCE=DIR: OVN's source tree"
 	@echo 'make check-vm   the same on the stock Debian kernel in an emulated machine'
 	@echo 'make bench      measure, beside what could be used instead, and draw it (root); QUICK=1, CASES=, ROUNDS='
 	@echo 'make bench-compare A.json B.json   what changed beyond noise'

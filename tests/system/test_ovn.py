@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OVN drives the datapath: examples/ovn/three-hosts, as a user runs it."""
+"""OVN drives the datapath: examples/ovn/three-hosts, as a user runs it, and a slice of OVN's own tests."""
+import os
 import pathlib
 import re
 import sys
@@ -63,3 +64,10 @@ def test_misuse(hosts):
     with pytest.raises(lab.Failed, match="the hosts do not run"):
         hosts("show")
     hosts("down")
+
+
+def test_ovns_own(world):
+    """A slice of OVN's own system tests, if there is OVN's source."""
+    if not os.environ.get("OVN_SOURCE"):
+        pytest.skip("OVN_SOURCE=DIR names no source tree of OVN")
+    lab.run(switches.TOP / "tests/ovn/run", "--quick", "--daemon", switches.DAEMON, limit=900)
