@@ -13,6 +13,7 @@
 #include "core/kernel/netlink.h"
 #include "core/multi_buffer.h"
 
+static void get_queues(int fd, const struct oxdp_link *link, uint32_t *ret_rx, uint32_t *ret_tx);
 static uint32_t count_queues(const struct oxdp_link *link, const char *direction, uint32_t allocated);
 static bool is_local_stack(const char *kind, const char *driver);
 
@@ -38,20 +39,50 @@ int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev)
         return -errno;
     }
     oxdp_ethtool_driver(fd, ifname, dev.driver);
-    if (oxdp_ethtool_queues(fd, ifname, &dev.n_rx_queues, &dev.n_tx_queues)) {
-        dev.n_rx_queues = count_queues(&link, "rx-", link.max_rx_queues);
-        dev.n_tx_queues = count_queues(&link, "tx-", link.max_tx_queues);
-    }
+    get_queues(fd, &link, &dev.n_rx_queues, &dev.n_tx_queues);
     close(fd);
+    dev.max_rx_queues = link.max_rx_queues;
     dev.peer_xdp = oxdp_device_peer_has_xdp(ifname);
     dev.guest_offloads = oxdp_device_has_guest_offloads(ifname);
-    dev.n_rx_queues = dev.n_rx_queues ? dev.n_rx_queues : 1;
-    dev.n_tx_queues = dev.n_tx_queues ? dev.n_tx_queues : 1;
     dev.rx_buffers = !oxdp_netdev_features(dev.ifindex, &features) && features & OXDP_NETDEV_RX_BUFFERS;
     dev.zerocopy = oxdp_netdev_features(dev.ifindex, &features) || features & OXDP_NETDEV_ZEROCOPY;
     dev.local_stack = is_local_stack(link.kind, dev.driver);
     *ret_dev = dev;
     return 0;
+}
+
+uint32_t oxdp_device_rx_queues(const char *ifname)
+{
+    uint32_t n_rx = 0, n_tx;
+    struct oxdp_link link;
+    int fd;
+
+    if (oxdp_link_get(ifname, &link)) {
+        return 0;
+    }
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        get_queues(fd, &link, &n_rx, &n_tx);
+        close(fd);
+    }
+    return n_rx;
+}
+
+/* virtio_net calls the queues combined on which it receives because of XDP, too, although the kernel sends nothing on them. */
+static void get_queues(int fd, const struct oxdp_link *link, uint32_t *ret_rx, uint32_t *ret_tx)
+{
+    uint32_t rx, tx;
+
+    if (oxdp_ethtool_queues(fd, link->name, &rx, &tx)) {
+        rx = count_queues(link, "rx-", link->max_rx_queues);
+        tx = count_queues(link, "tx-", link->max_tx_queues);
+    } else {
+        uint32_t counted = count_queues(link, "tx-", tx);
+
+        tx = counted < tx ? counted : tx;
+    }
+    *ret_rx = rx ? rx : 1;
+    *ret_tx = tx ? tx : 1;
 }
 
 /* The kernel turns segmentation offload off on a veth whose peer has an XDP program (drivers/net/veth.c, veth_xdp_set).

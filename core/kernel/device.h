@@ -11,6 +11,7 @@ struct oxdp_device {
     int ifindex;
     uint32_t n_rx_queues;       /* In use; at least 1. */
     uint32_t n_tx_queues;       /* In use; at least 1.  A socket of a queue beyond these cannot send. */
+    uint32_t max_rx_queues;     /* That it may come to use. */
     uint32_t mtu;               /* Bytes. */
     char driver[32];            /* ethtool's driver name, "" if unknown. */
     int peer_ifindex;           /* Of a veth: the peer, as in struct oxdp_link; else 0. */
@@ -27,6 +28,9 @@ struct oxdp_device {
 
 /* Reads the facts of device 'ifname' in the caller's network namespace.  0, or negative errno. */
 int oxdp_device_get(const char *ifname, struct oxdp_device *ret_dev);
+
+/* 'n_rx_queues' of device 'ifname', 0 if it cannot be asked. */
+uint32_t oxdp_device_rx_queues(const char *ifname);
 
 /* Whether device 'ifname' is a veth with 'peer_xdp'; false also if it cannot be asked. */
 bool oxdp_device_peer_has_xdp(const char *ifname);

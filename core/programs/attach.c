@@ -115,6 +115,31 @@ int oxdp_progs_follow_mtu(struct oxdp_progs *progs, int ifindex)
     return err;
 }
 
+int oxdp_progs_exchange_sockets(struct oxdp_progs *progs, int ifindex, const int sock_fds[], uint32_t n_queues,
+                                char **ret_error)
+{
+    struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
+    struct bpf_port before;
+    int err;
+
+    if (!at) {
+        return oxdp_fail(-ENODEV, ret_error, "the device is no port");
+    }
+    before = at->port;
+    err = oxdp_attachment_take_sockets(progs, &at->port, sock_fds, n_queues);
+    err = err ? err : oxdp_attachment_write(progs, at);
+    if (err) {
+        oxdp_attachment_give_sockets_back(progs, &at->port);
+        at->port = before;
+        oxdp_attachment_write(progs, at);
+        return oxdp_fail(err, ret_error, "cannot write AF_XDP sockets of %u queues into the datapath's tables: %s", n_queues,
+                         strerror(-err));
+    }
+    oxdp_grace(NULL);                   /* Running programs may still redirect to the old ones. */
+    oxdp_attachment_give_sockets_back(progs, &before);
+    return 0;
+}
+
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex)
 {
     struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
@@ -255,7 +280,11 @@ static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int 
                          "(\"ip link set dev %s xdp off\", or stop the program that attached it)",
                          name, owner, name);
     case EOPNOTSUPP:
-        return native
+        return native && !strcmp(dev.driver, "virtio_net")
+            ? oxdp_fail(err, ret_error, "the hypervisor hands %s packets joined or with CHECKSUM_PARTIAL (guest_tso4, guest_tso6, "
+                        "guest_ecn, guest_ufo, guest_csum), which native XDP cannot take, and the driver cannot ask it not to "
+                        "(ctrl_guest_offloads): turn these off in the hypervisor, or set options:xdp-hook=tcx", name)
+            : native
             ? oxdp_fail(err, ret_error, "driver '%s' of %s has no native XDP as the device is set up now: "
                         "set options:xdp-mode to best-effort or generic", dev.driver, name)
             : oxdp_fail(err, ret_error, "%s cannot run XDP at all", name);

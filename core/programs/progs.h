@@ -34,6 +34,7 @@ enum oxdp_mode {                /* As options:xdp-mode of Open vSwitch's afxdp n
     OXDP_MODE_NATIVE_ZEROCOPY,
     OXDP_MODE_NATIVE,
     OXDP_MODE_GENERIC,
+    OXDP_MODE_BEST_NATIVE,      /* native-with-zerocopy, else native: what no option says. */
 };
 const char *oxdp_mode_to_string(enum oxdp_mode mode);
 bool oxdp_mode_from_string(const char *s, enum oxdp_mode *ret_mode);
@@ -87,6 +88,12 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
  * oxdp_tcx_leave().  Arguments and results as those of oxdp_progs_attach(); on failure nothing has changed. */
 int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
                              uint32_t n_queues, char **ret_error);
+
+/* Gives the port of 'ifindex', which has XDP, the sockets 'sock_fds' of 'n_queues' queues instead of those that it has.  When this
+ * returns, no frame goes to those any more.  0, or a negative errno with a sentence in '*ret_error' (malloc'd): nothing has
+ * changed. */
+int oxdp_progs_exchange_sockets(struct oxdp_progs *progs, int ifindex, const int sock_fds[], uint32_t n_queues,
+                                char **ret_error);
 
 /* Detaches XDP from 'ifindex', which also has tcx (oxdp_tcx_attach_behind()) and keeps that.  When this returns, no frame
  * goes to its sockets any more. */

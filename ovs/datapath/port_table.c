@@ -103,6 +103,7 @@ dpif_xdp_port_set_rxqs(struct dpif_xdp_port *port, struct dpif_xdp_rxq *rxqs,
     old = port->rxqs;
     port->rxqs = rxqs;
     port->n_rxqs = n;
+    port->n_txqs = MIN(n, MAX(port->device.n_tx_queues, 1));
     dpif_xdp_tx_unlock(port);
     return old;
 }

@@ -130,6 +130,8 @@ struct dpif_xdp_port {
     bool is_device;                     /* Uses AF_XDP. */
     bool fit                            /* The switch may have the device. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool no_native                      /* Native XDP was refused. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool native                         /* Can be a target of XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool redirects                      /* XDP can send to it. */
@@ -175,6 +177,9 @@ struct dpif_xdp_port {
     struct ovs_rwlock tx_rwlock;        /* dpif_xdp_tx_rwlock. */
     struct dpif_xdp_rxq *rxqs OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
     size_t n_rxqs OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
+    size_t n_txqs                       /* Of 'rxqs', from the first: those that
+                                         * can send. */
+        OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
     bool open                           /* May be sent to. */
         OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
     bool packet_socket                  /* 'rxqs' has one, no programs. */

@@ -136,7 +136,7 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
         dpif_xdp_packets_complete(batch);
         if (port->n_rxqs) {
             dpif_xdp_send_sock(
-                ctx->dp, port->rxqs[ctx->tx_queue % port->n_rxqs].sock, batch,
+                ctx->dp, port->rxqs[ctx->tx_queue % port->n_txqs].sock, batch,
                 more);
         } else {
             dpif_xdp_sender_send(ctx, port, batch, more);

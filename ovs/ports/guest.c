@@ -70,6 +70,17 @@ have_come(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     return come;
 }
 
+/* Whether the reader of a tap at XDP has opened more queues: the kernel does
+ * not report that. */
+static bool
+has_more_queues(const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    return (port->device.max_rx_queues > 1 && has_xdp(port)
+            && (oxdp_device_rx_queues(netdev_get_name(port->dev))
+                > port->device.n_rx_queues));
+}
+
 bool
 dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
@@ -97,7 +108,7 @@ dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         guest->seen_unfinished = before && now < guest->until;
     }
     guest->next_look = now + LOOK_MS;
-    return guest->seen_unfinished != before;
+    return guest->seen_unfinished != before || has_more_queues(port);
 }
 
 void

@@ -40,6 +40,10 @@
     X(GUEST, "its guest has no offloads now: XDP is fastest, and what the " \
       "guest may yet send with GSO or CHECKSUM_PARTIAL goes to tcx",        \
       "nothing: the port is at tcx when the guest has offloads")            \
+    X(NO_NATIVE, "its driver has no native XDP as the device is set up "    \
+      "now, and tcx is faster than generic XDP",                            \
+      "docs/reference/drivers.md says which drivers need what; set "        \
+      "options:xdp-hook=xdp for generic XDP")                               \
     X(JUMBO, "its MTU is above 3,498: XDP forwards its frames, of several " \
       "buffers, to devices that take them, tcx those for others",           \
       "set options:xdp-hook, or an MTU of at most 3,498")                   \
@@ -70,6 +74,7 @@ choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             : config->has_obj ? HOOK_OBJ
             : oxdp_device_sends_unfinished(&port->device) ? HOOK_UNFINISHED
             : port->guest.sends_unfinished ? HOOK_GUEST_SENDS
+            : port->no_native ? HOOK_NO_NATIVE
             : port->underlay ? HOOK_UNDERLAY
             : port->device.vnet_hdr && port->largest_mtu <= OXDP_FRAME_MTU
             ? HOOK_GUEST
@@ -92,6 +97,7 @@ choose_hook(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     case HOOK_INTERNAL:
     case HOOK_UNFINISHED:
     case HOOK_GUEST_SENDS:
+    case HOOK_NO_NATIVE:
     case HOOK_UNDERLAY:
     case HOOK_LONG:
         return DPIF_XDP_HOOK_TCX;
@@ -158,21 +164,27 @@ dpif_xdp_port_choices(const struct dpif_xdp_dp *dp,
                       struct dpif_xdp_choices *choices)
 {
     enum dpif_xdp_hook hook = choose_hook(dp, port, config);
+    enum hook_reason reason = choose(dp, port, config);
+    bool nobody_asked = (reason == HOOK_GUEST || reason == HOOK_JUMBO
+                         || reason == HOOK_WHOLE);
     bool fits = port->largest_mtu <= dpif_xdp_port_max_mtu(dp, port);
 
     choices->n = 0;
     choices->wanted = hook;
     if (dpif_xdp_hook_has_xdp(hook) && fits) {
-        add_choice(choices, hook, config->mode);
+        add_choice(choices, hook,
+                   nobody_asked ? OXDP_MODE_BEST_NATIVE : config->mode);
         if (config->mode != OXDP_MODE_BEST_EFFORT) {
             add_choice(choices, hook, OXDP_MODE_BEST_EFFORT);
         }
         if (hook == DPIF_XDP_HOOK_BOTH) {
-            add_choice(choices, DPIF_XDP_HOOK_XDP, OXDP_MODE_BEST_EFFORT);
+            add_choice(choices, DPIF_XDP_HOOK_XDP,
+                       nobody_asked ? OXDP_MODE_BEST_NATIVE
+                       : OXDP_MODE_BEST_EFFORT);
         }
     }
     add_choice(choices, DPIF_XDP_HOOK_TCX, OXDP_MODE_BEST_EFFORT);
-    if (!dpif_xdp_hook_has_xdp(hook) && fits) {
+    if ((nobody_asked || !dpif_xdp_hook_has_xdp(hook)) && fits) {
         add_choice(choices, DPIF_XDP_HOOK_XDP, OXDP_MODE_BEST_EFFORT);
     }
     if (fits) {

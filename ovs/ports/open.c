@@ -155,6 +155,7 @@ look_at_device(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     port->redirects = false;
     port->prepared = false;
     port->native = false;
+    port->no_native = false;
     look_at_changes(dp, port);
     return 0;
 }
@@ -169,6 +170,7 @@ look_at_changes(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     uint32_t smallest_before = port->smallest_mtu;
     bool xdp_before = port->device.peer_xdp;
     bool offloads_before = port->device.guest_offloads;
+    uint32_t queues_before = port->device.n_rx_queues;
     bool sends_before = port->guest.sends_unfinished;
     bool other_before = port->other_xdp;
     bool underlay_before = port->underlay;
@@ -189,6 +191,11 @@ look_at_changes(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                   xdp_before ? "was detached from" : "was attached to");
     }
     dpif_xdp_port_ask_about_guest(port);
+    if (dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))) {
+        uint32_t n_queues = oxdp_device_rx_queues(name);
+
+        port->device.n_rx_queues = MAX(queues_before, n_queues);
+    }
     port->other_xdp = dpif_xdp_port_has_other_xdp(port);
     port->underlay = dpif_xdp_port_is_underlay(dp, port);
     return (port->largest_mtu != largest_before
@@ -197,7 +204,8 @@ look_at_changes(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
             || port->underlay != underlay_before
             || port->device.peer_xdp != xdp_before
             || port->device.guest_offloads != offloads_before
-            || port->guest.sends_unfinished != sends_before);
+            || port->guest.sends_unfinished != sends_before
+            || port->device.n_rx_queues != queues_before);
 }
 
 /* The program of 'port', open with XDP or soon to be.  Says in '*whyp' if that
@@ -254,6 +262,27 @@ generic_warning(const struct dpif_xdp_port *port,
     return NULL;
 }
 
+/* The warning about queues that virtio_net lacks for XDP, or NULL.  The kernel
+ * then lets XDP send on those of the network stack, with a lock (virtnet_xdp_set
+ * of drivers/net/virtio_net.c).  The caller frees it. */
+static char *
+queues_warning(const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    if (dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port)) && port->native
+        && !strcmp(port->device.driver, "virtio_net")
+        && port->device.n_rx_queues <= port->device.n_tx_queues) {
+        return xasprintf("%s has no transmit queues for XDP beside those of "
+                         "the network stack, which XDP has to lock: start the "
+                         "guest with more queues than are in use by one for "
+                         "each of its CPUs (QEMU: queues=N, mq=on, "
+                         "vectors=2N+2), or use fewer (ethtool -L %s combined "
+                         "N)", netdev_get_name(port->dev),
+                         netdev_get_name(port->dev));
+    }
+    return NULL;
+}
+
 /* Sets the status of the device of 'port'.  An internal port shows that of its
  * peer. */
 static bool
@@ -283,6 +312,7 @@ tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     const char *mode = has_xdp ? oxdp_mode_to_string(port->mode) : "none";
     char *mtu = mtu_warning(dp, port, choices);
     char *generic = generic_warning(port, choices);
+    char *queues = queues_warning(port);
     struct ds text = DS_EMPTY_INITIALIZER;
 
     if (why) {
@@ -318,7 +348,9 @@ tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_GENERIC, generic);
     ds_destroy(&text);
     free(mtu);
+    dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_QUEUES, queues);
     free(generic);
+    free(queues);
 }
 
 static void
@@ -358,6 +390,7 @@ serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
 {
     struct dpif_xdp_netdev_config config;
     struct dpif_xdp_choices choices;
+    bool knew = port->no_native;
     char *obj_error = NULL;
     int error;
 
@@ -367,6 +400,11 @@ serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
     dpif_xdp_port_choices(dp, port, &config, &choices);
     use_obj(dp, port, choices.list[0].hook, &obj_error);
     error = dpif_xdp_port_serve(dp, port, &choices, whyp);
+    if (!error && port->no_native && !knew) {
+        free(*whyp);
+        dpif_xdp_port_choices(dp, port, &config, &choices);
+        error = dpif_xdp_port_serve(dp, port, &choices, whyp);
+    }
     if (!error) {
         if (!dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))) {
             dpif_xdp_port_forget_obj(dp, port);
@@ -432,6 +470,7 @@ dpif_xdp_port_update(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                 || config.obj_seq != port->obj_seq);
     if (changed) {
         port->retry_ms = 0;
+        port->no_native = false;
     }
     if ((changed || time_msec() >= port->retry) && serve_again(dp, port)) {
         dpif_xdp_port_close(dp, port);

@@ -134,6 +134,11 @@ int dpif_xdp_port_add_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
 void dpif_xdp_port_leave_xdp(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* xdp.c: whether XDP serves 'port', which has it, as 'mode' asks and on all
+ * queues. */
+bool dpif_xdp_port_suits_mode(const struct dpif_xdp_port *, enum oxdp_mode)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* xdp.c: the program of options:xdp-obj, or of other_config:xdp-obj, or ours;
  * at once if XDP is attached.  If it cannot be used, the old one stays. */
 int dpif_xdp_port_use_wanted_obj(struct dpif_xdp_dp *dp,
@@ -204,13 +209,17 @@ void dpif_xdp_port_close_packet_socket(struct dpif_xdp_port *,
                                        struct dpif_xdp_rxq *parked)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* sock.c: opens the AF_XDP sockets of a port, each in one of the 'n_queues'
- * 'rxqs', and stores their descriptors.  Closes those of the first 'n'. */
+/* sock.c: opens the AF_XDP sockets of a port from queue 'first' on, each in one
+ * of the 'n_queues' 'rxqs'.  Closes those of the first 'n'; stores their file
+ * descriptors. */
 int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                enum oxdp_mode, struct dpif_xdp_rxq *rxqs,
-                               uint32_t n_queues, int fds[], char **errorp)
+                               uint32_t first, uint32_t n_queues,
+                               char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_close_sockets(struct dpif_xdp_rxq *rxqs, uint32_t n);
+void dpif_xdp_port_get_fds(const struct dpif_xdp_rxq *rxqs, uint32_t n,
+                           int fds[]);
 
 /* target.c: lets XDP send to 'port' while its device has a carrier and takes
  * redirected frames, unless that would bypass its qdisc; does so for all ports,

@@ -46,7 +46,7 @@ is_served_so(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
             && (hook != DPIF_XDP_HOOK_NONE
                 || dpif_xdp_port_has_packet_socket(port))
             && (!dpif_xdp_hook_has_xdp(hook)
-                || (port->mode_asked == choice->mode
+                || (dpif_xdp_port_suits_mode(port, choice->mode)
                     && (choice->bare || !dpif_xdp_port_is_bare(dp, port)))));
 }
 
@@ -80,7 +80,8 @@ change_hooks(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     bool has_tcx = dpif_xdp_hook_has_tcx(hook);
     bool xdp = dpif_xdp_hook_has_xdp(choice->hook);
     bool tcx = dpif_xdp_hook_has_tcx(choice->hook);
-    bool other_mode = xdp && has_xdp && port->mode_asked != choice->mode;
+    bool other_mode = (xdp && has_xdp
+                       && !dpif_xdp_port_suits_mode(port, choice->mode));
     int error = 0;
 
     if (!has_tcx && (tcx || other_mode) && (has_xdp || !xdp)) {

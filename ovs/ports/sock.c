@@ -24,22 +24,22 @@ static char *socket_error(const struct dpif_xdp_port *, enum oxdp_mode,
 int
 dpif_xdp_port_open_sockets(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                            enum oxdp_mode mode, struct dpif_xdp_rxq *rxqs,
-                           uint32_t n_queues, int fds[], char **errorp)
+                           uint32_t first, uint32_t n_queues, char **errorp)
 {
     struct oxdp_umem *umem = dpif_xdp_packets_umem(dp->packets);
 
-    for (uint32_t q = 0; q < n_queues; q++) {
+    for (uint32_t q = first; q < n_queues; q++) {
         int error = -oxdp_sock_open(umem, port->device.ifindex, q,
                                     mode == OXDP_MODE_NATIVE_ZEROCOPY,
                                     frames_to_lend(dp), &rxqs[q].sock);
 
         if (error) {
             *errorp = socket_error(port, mode, q, error);
-            dpif_xdp_port_close_sockets(rxqs, q);
+            dpif_xdp_port_close_sockets(rxqs + first, q - first);
             return error;
         }
         rxqs[q].port = port;
-        rxqs[q].fd = fds[q] = oxdp_sock_fd(rxqs[q].sock);
+        rxqs[q].fd = oxdp_sock_fd(rxqs[q].sock);
     }
     return 0;
 }
@@ -50,6 +50,14 @@ dpif_xdp_port_close_sockets(struct dpif_xdp_rxq *rxqs, uint32_t n)
     for (uint32_t q = 0; q < n; q++) {
         oxdp_sock_close(rxqs[q].sock);
         memset(&rxqs[q], 0, sizeof rxqs[q]);
+    }
+}
+
+void
+dpif_xdp_port_get_fds(const struct dpif_xdp_rxq *rxqs, uint32_t n, int fds[])
+{
+    for (uint32_t q = 0; q < n; q++) {
+        fds[q] = rxqs[q].fd;
     }
 }
 

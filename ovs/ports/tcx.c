@@ -109,7 +109,6 @@ make_upcalls(struct dpif_xdp_dp *dp, char **errorp)
 {
     struct dpif_xdp_rxq *rxqs;
     struct dpif_xdp_port *port;
-    int fds[UPCALL_QUEUES];
     int error = -oxdp_tcx_open(dp->progs, dp->name, UPCALL_QUEUES, errorp);
 
     if (error) {
@@ -126,9 +125,9 @@ make_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     error = error ? error : -oxdp_device_get(netdev_get_name(port->dev),
                                              &port->device);
     error = error ? error : dpif_xdp_port_open_sockets(
-        dp, port, OXDP_MODE_NATIVE, rxqs, UPCALL_QUEUES, fds, errorp);
+        dp, port, OXDP_MODE_NATIVE, rxqs, 0, UPCALL_QUEUES, errorp);
     for (uint32_t q = 0; !error && q < UPCALL_QUEUES; q++) {
-        error = -oxdp_tcx_set_upcall_socket(dp->progs, q, fds[q]);
+        error = -oxdp_tcx_set_upcall_socket(dp->progs, q, rxqs[q].fd);
     }
     if (!error) {
         error = dpif_xdp_threads_add_port(dp, port, errorp);

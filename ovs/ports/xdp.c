@@ -21,35 +21,104 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_xdp);
 
 #define DRAIN_MS 100
 
-/* Opens the sockets of 'port' in 'rxqs' and attaches the program, in one way. */
+/* Detaches the program that try_mode() attached. */
+static void
+undo_attach(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    if (dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port))) {
+        oxdp_progs_leave_xdp(dp->progs, port->device.ifindex);
+    } else {
+        oxdp_progs_detach(dp->progs, port->device.ifindex);
+    }
+}
+
+/* Opens sockets of the queues that 'port' has got since those of '*n_queues'
+ * were opened: virtio_net receives on more when it has an XDP program. */
+static int
+open_more_sockets(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                  enum oxdp_mode mode, struct dpif_xdp_rxq *rxqs,
+                  uint32_t *n_queues, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    uint32_t before = *n_queues;
+    int fds[DPIF_XDP_MAX_QUEUES];
+    uint32_t n;
+    int error;
+
+    n = oxdp_device_rx_queues(netdev_get_name(port->dev));
+    n = MIN(n, DPIF_XDP_MAX_QUEUES);
+    if (n <= before) {
+        return 0;
+    }
+    error = dpif_xdp_port_open_sockets(dp, port, mode, rxqs, before, n, errorp);
+    if (error) {
+        return error;
+    }
+    dpif_xdp_port_get_fds(rxqs, n, fds);
+    error = -oxdp_progs_exchange_sockets(dp->progs, port->device.ifindex, fds,
+                                         n, errorp);
+    if (error) {
+        dpif_xdp_port_close_sockets(rxqs + before, n - before);
+    } else {
+        *n_queues = n;
+        port->device.n_rx_queues = n;
+    }
+    return error;
+}
+
+/* Opens the sockets of 'port' in 'rxqs', '*n_queues' of them or more, and
+ * attaches the program, in one way. */
 static int
 try_mode(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-         enum oxdp_mode mode, struct dpif_xdp_rxq *rxqs, uint32_t n_queues,
+         enum oxdp_mode mode, struct dpif_xdp_rxq *rxqs, uint32_t *n_queues,
          char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     bool has_tcx = dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
     int fds[DPIF_XDP_MAX_QUEUES];
-    int error = dpif_xdp_port_open_sockets(dp, port, mode, rxqs, n_queues, fds,
+    int error = dpif_xdp_port_open_sockets(dp, port, mode, rxqs, 0, *n_queues,
                                            errorp);
 
     if (error) {
         return error;
     }
+    dpif_xdp_port_get_fds(rxqs, *n_queues, fds);
     error = -(has_tcx
               ? oxdp_progs_attach_before(dp->progs, port->device.ifindex,
                                          mode != OXDP_MODE_GENERIC,
                                          port->device.local_stack,
-                                         fds, n_queues, errorp)
+                                         fds, *n_queues, errorp)
               : oxdp_progs_attach(dp->progs, port->device.ifindex,
                                   mode != OXDP_MODE_GENERIC,
                                   port->device.local_stack,
-                                  odp_to_u32(port->port_no), fds, n_queues,
+                                  odp_to_u32(port->port_no), fds, *n_queues,
                                   errorp));
+    if (!error) {
+        error = open_more_sockets(dp, port, mode, rxqs, n_queues, errorp);
+        if (error) {
+            undo_attach(dp, port);
+        }
+    }
     if (error) {
-        dpif_xdp_port_close_sockets(rxqs, n_queues);
+        dpif_xdp_port_close_sockets(rxqs, *n_queues);
     }
     return error;
+}
+
+static bool
+is_best(enum oxdp_mode mode)
+{
+    return mode == OXDP_MODE_BEST_EFFORT || mode == OXDP_MODE_BEST_NATIVE;
+}
+
+bool
+dpif_xdp_port_suits_mode(const struct dpif_xdp_port *port, enum oxdp_mode mode)
+{
+    return ((port->mode_asked == mode
+             || (is_best(port->mode_asked) && is_best(mode) && port->native))
+            && dpif_xdp_port_n_rxqs(port) >= MIN(port->device.n_rx_queues,
+                                                 DPIF_XDP_MAX_QUEUES));
 }
 
 /* Opens 'port' in the first mode that works of those that 'wanted' allows. */
@@ -60,23 +129,26 @@ open_modes(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 {
     const char *name = netdev_get_name(port->dev);
     uint32_t n_queues = MIN(port->device.n_rx_queues, DPIF_XDP_MAX_QUEUES);
-    struct dpif_xdp_rxq *rxqs = xcalloc(n_queues, sizeof *rxqs);
+    struct dpif_xdp_rxq *rxqs = xcalloc(DPIF_XDP_MAX_QUEUES, sizeof *rxqs);
     enum oxdp_mode mode, last;
     int error;
 
-    mode = (wanted != OXDP_MODE_BEST_EFFORT ? wanted
+    mode = (!is_best(wanted) ? wanted
             : port->device.zerocopy ? OXDP_MODE_NATIVE_ZEROCOPY
             : OXDP_MODE_NATIVE);
-    last = wanted == OXDP_MODE_BEST_EFFORT ? OXDP_MODE_GENERIC : wanted;
+    last = (wanted == OXDP_MODE_BEST_EFFORT ? OXDP_MODE_GENERIC
+            : wanted == OXDP_MODE_BEST_NATIVE ? OXDP_MODE_NATIVE : wanted);
     for (; ; mode++) {
         free(*errorp);
         *errorp = NULL;
-        error = try_mode(dp, port, mode, rxqs, n_queues, errorp);
+        error = try_mode(dp, port, mode, rxqs, &n_queues, errorp);
         if ((error != EOPNOTSUPP && error != EINVAL) || mode == last) {
             break;
         }
     }
     if (error) {
+        port->no_native |= (wanted == OXDP_MODE_BEST_NATIVE
+                            && (error == EOPNOTSUPP || error == EINVAL));
         free(rxqs);
         return error;
     }

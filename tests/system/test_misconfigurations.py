@@ -227,11 +227,12 @@ DOUBTFUL = (
     (jumbo, "w2", ("options:xdp-hook=xdp",), (f"larger than XDP takes, which is {sizes.LIMIT}: tcx serves the port",)),
     (veth, "w3", ("ingress_policing_rate=1000",), ("ingress_policing_rate", "OpenFlow meter")),
     (veth, "w4", ("options:xdp-obj=/usr/lib/x.o", "options:xdp-hook=tcx"), ("xdp-obj has no effect on a port with xdp-hook=tcx",)),
-    (device_of_kind("bridge"), "w6", (), ("no native XDP", "generic XDP copies each packet", "options:xdp-hook=tcx is faster")),
-    (device_of_kind("vxlan", "id", "7", "dstport", "4789", "remote", "10.0.0.77", "dev", "to-blue"), "w7", (),
+    (device_of_kind("bridge"), "w6", ("options:xdp-hook=xdp",),
+     ("no native XDP", "generic XDP copies each packet", "options:xdp-hook=tcx is faster")),
+    (device_of_kind("vxlan", "id", "7", "dstport", "4789", "remote", "10.0.0.77", "dev", "to-blue"), "w7", ("options:xdp-hook=xdp",),
      ("no native XDP", "options:xdp-hook=tcx is faster")),
-    (macvlan, "w8", (), ("no native XDP", "options:xdp-hook=tcx is faster")),
-    (device_of_kind("ifb"), "w9", (), ("no native XDP", "options:xdp-hook=tcx is faster")),
+    (macvlan, "w8", ("options:xdp-hook=xdp",), ("no native XDP", "options:xdp-hook=tcx is faster")),
+    (device_of_kind("ifb"), "w9", ("options:xdp-hook=xdp",), ("no native XDP", "options:xdp-hook=tcx is faster")),
 )
 
 # Types of an Interface that do not exist.

@@ -60,7 +60,7 @@ def test_no_native_xdp(network):
     assert "set options:xdp-mode to best-effort or generic" in error
     assert error.endswith("XDP in mode generic is used")
     assert network.switch.status("linuxbr")["xdp-mode"] == "generic"
-    network.switch.vsctl("set", "interface", "linuxbr", "options:xdp-mode=best-effort")
+    network.switch.vsctl("set", "interface", "linuxbr", "options:xdp-mode=best-effort", "options:xdp-hook=xdp")
     lab.wait_until(lambda: not network.switch.error("linuxbr"), "no more error")
     assert network.switch.status("linuxbr")["xdp-mode"] == "generic"
     assert "options:xdp-hook=tcx is faster" in network.switch.status("linuxbr")["xdp-warning"]

@@ -71,3 +71,18 @@ def test_flow(network):
     assert why(switch, "ufid:00000000-0000-0000-0000-000000000001")["flow"]["found"] is False
     assert "there is no such flow" in switch.appctl("xdp/why", "in_port(77),eth_type(0x1234)")
     assert "it is no flow as dpctl/dump-flows prints them" in switch.appctl("xdp/why", "nonsense(1)")
+
+
+def test_auto_takes_tcx_before_generic_xdp(network):
+    """It is faster.  That is no error, and xdp/why says it."""
+    lab.run("ip", "link", "add", "linuxbr", "type", "bridge")
+    lab.run("ip", "link", "set", "linuxbr", "up")
+    network.switch.add_port("linuxbr")
+    assert network.switch.status("linuxbr")["xdp-hook"] == "tcx"
+    assert not network.switch.error("linuxbr") and "xdp-warning" not in network.switch.status("linuxbr")
+    assert "its driver has no native XDP as the device is set up now" in network.switch.appctl("xdp/why", "linuxbr")
+    network.switch.vsctl("set", "interface", "linuxbr", "options:xdp-hook=xdp")
+    network.switch.expected += ["linuxbr: .*generic XDP"]
+    lab.wait_until(lambda: network.switch.in_use("linuxbr") == ("xdp", "generic"), "generic XDP")
+    network.switch.vsctl("remove", "interface", "linuxbr", "options", "xdp-hook")
+    lab.wait_until(lambda: network.switch.in_use("linuxbr") == ("tcx", "none"), "tcx")

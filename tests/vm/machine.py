@@ -60,12 +60,12 @@ class Guest:
 
 
 @contextlib.contextmanager
-def started(command, results, timeout, memory, cpus="1", capture=False, series="6.1"):
+def started(command, results, timeout, memory, cpus="1", capture=False, series="6.1", devices=()):
     """A machine that runs 'command' (a list of words) as root, in the present folder, and ends with it.
 
     'results' is a folder that the machine sees as /results; the kernel's messages go to console.log in it.
     The machine is switched off after 'timeout' seconds, or at the end of the context.  'memory' is in MiB, 'cpus' as
-    QEMU's -smp has them, 'series' one of KERNELS.
+    QEMU's -smp has them, 'series' one of KERNELS; 'devices' are more of QEMU's arguments.
     """
     kernel = kernel_folder(series)
     image = next(kernel.glob("boot/vmlinuz-*"))
@@ -90,7 +90,7 @@ def started(command, results, timeout, memory, cpus="1", capture=False, series="
             "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
             "-fsdev", f"local,id=results,path={results},security_model=none",
             "-device", "virtio-9p-pci,fsdev=results,mount_tag=results",
-            "-device", "virtio-rng-pci"]
+            "-device", "virtio-rng-pci", *devices]
     if not shutil.which(qemu[0]):
         raise Unusable(f"{qemu[0]} is missing: apt-get install qemu-system-x86")
     process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *qemu], stdin=subprocess.DEVNULL,
