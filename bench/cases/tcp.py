@@ -22,9 +22,11 @@ def run(w, peer, settings):
     return iperf.tcp(w, peer, settings) | {"rate-8": iperf.tcp(w, peer, settings, streams=8)["rate"]}
 
 
-def make_path(w, peer, rule):
-    """Starts the switch between two containers that know each other."""
+def make_path(w, peer, rule, mtu=None):
+    """Starts the switch between two containers that know each other, with devices of this MTU."""
     ports = w.make_path()
+    for where, device in (([], "sw0"), ([], "sw1"), (["-n", "gen"], "g0"), (["-n", "sink"], "s0")) if mtu else ():
+        world.command("ip", *where, "link", "set", device, "mtu", str(mtu))
     w.give_addresses(peer.offloads)
     if not peer.offloads:
         for port in ports:                  # Segments that GRO has joined are longer than such a switch takes.
