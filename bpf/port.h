@@ -34,13 +34,21 @@ static __always_inline void run_nothing(struct dp_run *run)
     run->flow = DP_NO_FLOW;
 }
 
-/* Bytes behind struct dp_record. */
-static __always_inline __u32 record_more(struct dp_ctx *ctx, const struct bpf_port *port, const struct dp_run *run)
+/* Parts of a record that the packet of 'run' needs behind struct dp_record: DP_RECORD_*. */
+static __always_inline __u32 record_parts(struct dp_ctx *ctx, const struct bpf_port *port, const struct dp_run *run)
 {
-    return !DP_OMITS_POPS(ctx) && run->passes && run->key.in_port != port->port_no ? DP_RECORD_TUNNEL_LEN : 0;
+    return (!DP_OMITS_POPS(ctx) && run->passes && run->key.in_port != port->port_no ? DP_RECORD_TUNNEL : 0)
+        | (!DP_OMITS_OP(ctx, DP_OP_CT) && run->passes | run->tracked && run->key.ct_state ? DP_RECORD_CT : 0);
 }
 
-static __always_inline void fill_record_more(void *more, const struct dp_run *run)
+/* Bytes of a record with these parts. */
+static __always_inline __u32 record_len(__u32 parts)
+{
+    return DP_RECORD_LEN + (parts & DP_RECORD_TUNNEL ? DP_RECORD_TUNNEL_LEN : 0)
+        + (parts & DP_RECORD_CT ? sizeof(struct dp_record_ct) : 0);
+}
+
+static __always_inline void fill_record_tunnel(void *more, const struct dp_run *run)
 {
     dp_store64(more, run->key.w[0]);
     for (int i = 1; i < DP_RECORD_TUNNEL_WORDS; i++) {
@@ -48,18 +56,49 @@ static __always_inline void fill_record_more(void *more, const struct dp_run *ru
     }
 }
 
-/* If run->passes is 0, only 'flow' and 'generation' of 'run' are valid.  'more' is record_more(). */
-static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, const struct bpf_port *port,
-                                        const struct dp_run *run, enum dp_reason reason, __u32 more)
+static __always_inline void fill_record_ct(struct dp_record_ct *record, const struct dp_run *run)
 {
-    record->len = sizeof *record + more;
+    const union dp_key *key = &run->key;
+
+    record->mark = key->ct_mark;
+    record->v6 = DP_BE16_IS(key->eth_type, DP_ETH_IP6) && key->ct_proto;
+    for (int i = 0; i < sizeof record->words / sizeof record->words[0]; i++) {
+        record->words[i] = key->w[DP_KEY_WORD(ct_state) + i];
+    }
+    record->cached = run->ct.run.md.cached;
+    record->generation = run->ct.run.md.generation;
+}
+
+/* Writes 'parts' from 'more' on, as far as they lie before 'end'. */
+static __always_inline void fill_record_parts(void *more, void *end, const struct dp_run *run, __u32 parts)
+{
+    if (parts & DP_RECORD_TUNNEL) {
+        if (more + DP_RECORD_TUNNEL_LEN > end) {
+            return;
+        }
+        fill_record_tunnel(more, run);
+        more += DP_RECORD_TUNNEL_LEN;
+    }
+    if (parts & DP_RECORD_CT && more + sizeof(struct dp_record_ct) <= end) {
+        fill_record_ct(more, run);
+    }
+}
+
+/* If run->uncommon is 0, only 'flow' and 'generation' of 'run' are valid.  'parts' is record_parts(). */
+static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, const struct bpf_port *port,
+                                        const struct dp_run *run, enum dp_reason reason, __u32 parts)
+{
+    __u32 after = run->passes | run->tracked;
+
+    record->len = record_len(parts);
     record->reason = reason;
-    record->has = (run->passes ? DP_RECORD_RECIRC : 0) | (more ? DP_RECORD_TUNNEL : 0);
+    record->has = (after ? DP_RECORD_RECIRC : 0) | parts;
     record->passes = run->passes;
+    record->tracked = run->tracked;
     record->in_port = port->port_no;
     record->flow = run->flow;
     record->generation = run->flow != DP_NO_FLOW ? run->generation : 0;
-    if (run->passes) {
+    if (after) {
         record->recirc_id = run->key.recirc_id;
         record->dp_hash = run->key.dp_hash;
         record->skb_priority = run->key.skb_priority;

@@ -11,7 +11,7 @@
  *
  *     dst src [VLAN tag] UPCALL_ETH_TYPE slot record | type payload ...
  *
- * The type is UPCALL_LONG_ETH_TYPE if the record has the metadata of a tunnel.
+ * The type says which parts the record has (DP_RECORD_TUNNEL, DP_RECORD_CT), and so how long it is.
  *
  * The tag stands there if it was in VLAN acceleration: the pair's device puts it into the frame. */
 
@@ -43,8 +43,9 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define TCX_NEXT TC_ACT_UNSPEC          /* The same number, also for clsact. */
-#define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments. */
-#define UPCALL_LONG_ETH_TYPE 0x88b6     /* Likewise. */
+#define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments.  On the pair nobody else sends. */
+#define UPCALL_ETH_TYPE_OF(PARTS) (UPCALL_ETH_TYPE + ((PARTS) >> 1))
+_Static_assert(DP_RECORD_TUNNEL == 2 && DP_RECORD_CT == 4, "types of upcalls");
 #define ADDRESSES_LEN 12
 
 /* Set before load: the device of the upcall pair that tcx sends to. */
@@ -157,29 +158,27 @@ DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, cons
 {
     struct bpf_upcall_header *header;
     __u8 *eth, *old;
-    __u32 more;
+    __u32 parts;
 
     if (!port || !run) {
         return 1;
     }
-    more = record_more(ctx, port, run);
-    if (bpf_skb_change_head(ctx, sizeof *header + more, 0)) {
+    parts = record_parts(ctx, port, run);
+    if (bpf_skb_change_head(ctx, sizeof *header - DP_RECORD_LEN + record_len(parts), 0)) {
         return 1;
     }
     eth = (__u8 *) (long) ctx->data;
     header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
-    old = eth + sizeof *header + (more ? DP_RECORD_TUNNEL_LEN : 0);
+    old = eth + sizeof *header - DP_RECORD_LEN + record_len(parts);
     if ((void *) (header + 1) > (void *) (long) ctx->data_end || (void *) old + ADDRESSES_LEN > (void *) (long) ctx->data_end) {
         return 1;
     }
     dp_store64(eth, dp_load64(old));
     dp_store32(eth + 8, dp_load32(old + 8));
-    header->eth_type = more ? dp_htons(UPCALL_LONG_ETH_TYPE) : dp_htons(UPCALL_ETH_TYPE);
+    header->eth_type = dp_htons(UPCALL_ETH_TYPE_OF(parts));
     header->counter_slot = port->counter_slot;
-    fill_record(ctx, &header->record, port, run, reason, more);
-    if (more && (void *) (header + 1) + DP_RECORD_TUNNEL_LEN <= (void *) (long) ctx->data_end) {
-        fill_record_more(header + 1, run);
-    }
+    fill_record(ctx, &header->record, port, run, reason, parts);
+    fill_record_parts(header + 1, (void *) (long) ctx->data_end, run, parts);
     return 0;
 }
 
@@ -232,6 +231,7 @@ static __always_inline int unwrap(struct xdp_md *ctx, const __u32 head_len, cons
     DP_NO_UNROLL                        /* Forwards: the bytes overlap. */
     for (__u32 i = gone; i < gone + len; i += 4) {
         dp_store32(eth + i, dp_load32(eth + head_len + i));
+        __asm__ volatile("" ::: "memory");      /* No memmove(), which BPF lacks. */
     }
     copy(eth + gone + len, head, head_len);
     if (bpf_xdp_adjust_head(ctx, gone)
@@ -256,17 +256,16 @@ int oxdp_upcall(struct xdp_md *ctx)
     dp_be16 type = dp_load_be16(eth + ADDRESSES_LEN);
     dp_be16 type_behind_tag = dp_load_be16(eth + ADDRESSES_LEN + DP_VLAN_LEN);
 
-    if (DP_BE16_IS(type, UPCALL_ETH_TYPE)) {
-        return unwrap(ctx, ADDRESSES_LEN, DP_RECORD_LEN);
-    }
-    if (DP_BE16_IS(type, UPCALL_LONG_ETH_TYPE)) {
-        return unwrap(ctx, ADDRESSES_LEN, DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN);
-    }
-    if (DP_BE16_IS(type_behind_tag, UPCALL_ETH_TYPE)) {
-        return unwrap(ctx, ADDRESSES_LEN + DP_VLAN_LEN, DP_RECORD_LEN);
-    }
-    if (DP_BE16_IS(type_behind_tag, UPCALL_LONG_ETH_TYPE)) {
-        return unwrap(ctx, ADDRESSES_LEN + DP_VLAN_LEN, DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN);
+    DP_UNROLL
+    for (__u32 i = 0; i < 4; i++) {
+        const __u32 parts = i << 1;
+
+        if (DP_BE16_IS(type, UPCALL_ETH_TYPE_OF(parts))) {
+            return unwrap(ctx, ADDRESSES_LEN, record_len(parts));
+        }
+        if (DP_BE16_IS(type_behind_tag, UPCALL_ETH_TYPE_OF(parts))) {
+            return unwrap(ctx, ADDRESSES_LEN + DP_VLAN_LEN, record_len(parts));
+        }
     }
     return XDP_PASS;
 }

@@ -180,20 +180,18 @@ DP_STAGE int put_record(struct xdp_md *ctx, const struct bpf_port *port, const s
         return 1;
     }
 
-    __u32 more = record_more(ctx, port, run);
+    __u32 parts = record_parts(ctx, port, run);
     struct dp_record *record;
 
-    if (bpf_xdp_adjust_head(ctx, more ? -(int) (DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN) : -DP_RECORD_LEN)) {
+    if (bpf_xdp_adjust_head(ctx, -(int) record_len(parts))) {
         return 1;
     }
     record = (void *) (long) ctx->data;
     if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
         return 1;
     }
-    fill_record(ctx, record, port, run, reason, more);
-    if (more && (void *) (record + 1) + DP_RECORD_TUNNEL_LEN <= (void *) (long) ctx->data_end) {
-        fill_record_more(record + 1, run);
-    }
+    fill_record(ctx, record, port, run, reason, parts);
+    fill_record_parts(record + 1, (void *) (long) ctx->data_end, run, parts);
     return 0;
 }
 

@@ -390,4 +390,23 @@ DP_INLINE void dp_ct_remark(struct dp_ctx *ctx, __u32 ref, __u32 marks)
     }
 }
 
+/* Likewise, of a connection that this packet has made: its pair is that of zeros.  The caller's flow holds marks[marks], so that
+ * it has not gone. */
+DP_INLINE void dp_ct_first_marks(struct dp_ctx *ctx, __u32 ref, __u32 marks)
+{
+    struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(ref));
+    struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(ref));
+    struct dp_ct_marks *pair = dp_ct_marks_at(ctx, marks);
+
+    if (!marks || !key || !life || !pair) {
+        return;
+    }
+    __sync_fetch_and_add(&pair->refs, 1);
+    if (__sync_val_compare_and_swap(&key->marks, 0, marks)) {
+        __sync_fetch_and_add(&pair->refs, -1);  /* The engine was faster. */
+        return;
+    }
+    __sync_fetch_and_add(&life->version, 1);
+}
+
 #endif /* dp/ct.h */

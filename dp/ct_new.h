@@ -385,6 +385,9 @@ DP_INLINE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct
     if (!head || !run || !action) {
         return DP_CT_REFUSED;
     }
+    if (DP_UNLIKELY(DP_READ_ONCE(head->frozen))) {
+        return DP_CT_LOCKED;
+    }
     zone = dp_ct_limit_of(ctx, action->zone, &flag);
     if ((zone && DP_READ_ONCE(zone->count) >= DP_READ_ONCE(zone->limit))
         || DP_READ_ONCE(head->n_conns) >= DP_READ_ONCE(head->maxconns)

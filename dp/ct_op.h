@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Connection tracking: ct() as an operation of a flow.
  *
- * CT is the first operation of its flow.  What it can refuse, it refuses before it changes anything: then the engine executes
- * the whole flow.  It leaves to the engine
+ * CT is the first operation of its flow; others may follow.  What it can refuse, it refuses before it changes anything: then
+ * the engine executes the whole flow, or what is left of it from this ct() on.  It leaves to the engine
  *
  *   - fragments, ICMP errors, IPv6 with extension headers;
  *   - connections whose packets a helper reads, and new ones in zones where a helper expects some;
  *   - a mark or label that changes of a connection that is there;
  *   - a packet that the same zone has translated before;
  *   - what an FTP or TFTP helper would judge again, in the same zone;
- *   - a connection that cannot be made because another CPU makes one in the same bucket.
+ *   - a connection that cannot be made because another CPU makes one in the same bucket, or another process adopts the tables.
  *
  * At XDP the checksum of TCP, UDP and ICMP is verified if the packet belongs to no connection, or changes the state of TCP:
  * SYN, FIN and RST.  To verify all costs more than everything else; who receives a damaged segment drops it.  At tcx it is
@@ -259,7 +259,7 @@ DP_STAGE int dp_ct_op_any(struct dp_ctx *ctx, const struct dp_frame *frame, unio
             return DP_REASON_UP_CT_NEW;
         }
         if (run->remark) {
-            dp_ct_remark(ctx, run->ref, here->marks);
+            dp_ct_first_marks(ctx, run->ref, here->marks);
         }
     }
     dp_ct_to_key(md, key);

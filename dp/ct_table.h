@@ -11,8 +11,8 @@
  *   lives      each packet             all         as its key                       -
  *   addr6      who makes, once         all         as its key                       -
  *   cold       userspace               userspace   as its key                       -
- *   marks      userspace, once         all         while a connection or a flow     the caller says what then
- *                                                  names it
+ *   marks      userspace, once; refs   all         while a connection or a flow     the caller says what then
+ *              who gives a pair                    names it
  *   policies   userspace               all         while a connection names it      the default policy is used
  *   zones      userspace; count all    all         the datapath's                   -
  *
@@ -60,7 +60,8 @@ struct dp_ct_head {
     __u32 maxconns;             /* What 'dpctl/ct-set-maxconns' says: no more are made. */
     __u32 no_seq_check;         /* TCP's sequence numbers are not checked. */
     __u32 epoch;                /* Grows with each process that adopts the tables. */
-    __u32 pad[3];
+    __u32 frozen;               /* A process adopts them: programs make no connections. */
+    __u32 pad[2];
     __u64 hash_key[DP_CT_HASH_WORDS];   /* Random, odd: nobody outside can construct collisions. */
     __u64 pad1[4];
     __u64 free;                 /* DP_CT_FREE(): first free connection. */
@@ -221,7 +222,7 @@ _Static_assert(sizeof(struct dp_ct_cold) == 64, "cold part of a connection layou
 /* marks[0] is (0, 0). */
 struct dp_ct_marks {
     __u32 mark;
-    __u32 refs;                 /* Userspace's. */
+    __u32 refs;                 /* Connections that have it, and others in userspace.  Atomic. */
     __u64 label[2];
     __u64 pad;
 };

@@ -41,9 +41,10 @@
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
+#define DP_MAX_CT 3             /* Operations CT among them. */
 
 /* A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
- * CT is the first operation of a flow, or there is none.
+ * A flow with CT, of which it has DP_MAX_CT at most, begins with one.
  * No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
 enum dp_op_code {
 #define X(NAME, NEEDS, TEXT) DP_OP_##NAME,

@@ -29,6 +29,7 @@
 #include "dp/trace.h"
 
 #define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
+#define DP_MAX_STEPS (DP_MAX_PASSES * (1 + DP_MAX_CT))  /* Passes and what CT makes of each. */
 _Static_assert(DP_MAX_PASSES == DP_WAY_PASSES, "a traced packet's way has room for all passes");
 
 /* How a run ended. */
@@ -47,12 +48,14 @@ struct dp_run {
     __u32 generation;           /* Of that flow. */
     struct dp_ct_here ct;
     __u32 len;                  /* DP_FATE_TRACK: bytes to count, */
-    __u32 tcp_flags;            /* and flags. */
+    __u32 tcp_flags;            /* flags, */
+    __u32 at;                   /* and which of the flow's operations is the CT. */
     __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the verifier
                                  * follows each value of a register as a state of its own. */
     union {
         struct {
-            __u32 passes;       /* Flows executed before the outcome: the frame may have changed if not 0. */
+            __u16 passes;       /* Flows executed before the outcome: the frame may have changed if not 0, */
+            __u16 tracked;      /* or if the last one's operations before so many-th CT are done, from 0 on. */
             struct dp_walked walked;    /* Of all passes. */
         };
         __u64 uncommon;         /* 0: it was one hit in the signature cache. */
@@ -61,8 +64,8 @@ struct dp_run {
     __u32 to;
 };
 
-/* Of a pass: it found a flow that begins with CT, 'flow' of the run, and dp_prepare() said yes.  dp_track() goes on, which the
- * hook's own function does: connection tracking needs much of the stack. */
+/* Of a pass: it found a flow that begins with CT, 'flow' of the run, and dp_prepare() said yes; or the flow's next CT comes.
+ * dp_track() goes on, which the hook's own function does: connection tracking needs much of the stack. */
 #define DP_FATE_TRACK (DP_FATE_ENGINE + 1)
 
 /* A pass's enum dp_fate and its 'arg', as a stage returns them. */
@@ -97,18 +100,16 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
         return outcome;
     }
     DP_NO_UNROLL
-    for (int pass = 0; pass < DP_MAX_PASSES; pass++) {
-        __u64 fated = DP_FATED(fate, outcome.to);
+    for (int step = 0; step < DP_MAX_STEPS; step++) {
+        __u64 fated;
 
-        if (pass) {
-            if (DP_OMITS(ctx, DP_PART(RECIRC)) || fate != DP_FATE_RECIRC) {
-                break;
-            }
-            fated = dp_pass_again(ctx, run);
-            run->passes = pass;
-        }
-        if (!DP_OMITS_OP(ctx, DP_OP_CT) && (__u32) fated == DP_FATE_TRACK) {
+        if (!DP_OMITS_OP(ctx, DP_OP_CT) && fate == DP_FATE_TRACK) {
             fated = dp_track(ctx, run);
+        } else if (!DP_OMITS(ctx, DP_PART(RECIRC)) && fate == DP_FATE_RECIRC && run->passes < DP_MAX_PASSES - 1) {
+            fated = dp_pass_again(ctx, run);
+            run->passes++;
+        } else {
+            break;
         }
         fate = (__u32) fated;
         outcome.to = fated >> 32;
@@ -203,9 +204,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         }
         if (!DP_OMITS_OP(ctx, DP_OP_CT) && op->code == DP_OP_CT) {
             run->flow = index;
-            run->generation = flow->generation;
             run->len = len;
             run->tcp_flags = tcp_flags;
+            run->at = 0;
             return DP_FATE_TRACK;
         }
         if (!DP_OMITS_OP(ctx, DP_OP_CT) && dp_ct_is_forgotten(op)) {
@@ -267,11 +268,20 @@ DP_STAGE int dp_commit_behind_ct(struct dp_ctx *ctx, struct dp_run *run, __u32 f
     return run && op ? dp_commit(ctx, &run->frame, &run->key, op, first, n, &run->reason) : DP_COMMIT_DROP;
 }
 
-/* What follows CT in flow run->flow.  Returns as dp_pass(), with 'arg' in a stage's way. */
+/* The CT that run->at says, of flow run->flow; NULL if there is none. */
+DP_INLINE const struct dp_op *dp_track_op(struct dp_ctx *ctx, const struct dp_run *run)
+{
+    const struct dp_flow *flow = dp_flows_at(ctx, run->flow);
+
+    return flow ? dp_ops_at(ctx, flow->ops + run->at) : 0;
+}
+
+/* What follows this CT in flow run->flow, up to the next.  Returns as dp_pass(), with 'arg' in a stage's way. */
 DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
-    const struct dp_op *op = flow ? dp_ops_at(ctx, flow->ops) : 0;
+    const struct dp_op *op = flow ? dp_track_op(ctx, run) : 0;
+    __u32 next, behind;
     int fate;
 
     if (!op) {
@@ -284,9 +294,16 @@ DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
     if (dp_ct_is_forgotten(op)) {
         run->ct.run.md.cached = 0;
     }
-    if (flow->n_ops > 1 && dp_commit_behind_ct(ctx, run, flow->ops + 1, flow->n_ops - 1)) {
+    next = op->u.ct.next;
+    behind = (next ? next : flow->n_ops - run->at) - 1;
+    if (behind && dp_commit_behind_ct(ctx, run, flow->ops + run->at + 1, behind)) {
         fate = DP_FATE_DROP;
+    } else if (next) {
+        run->at += next;
+        run->tracked++;
+        return DP_FATE_TRACK;
     }
+    run->tracked = 0;
     dp_count(ctx, run->flow, run->len, run->tcp_flags);
     if (fate == DP_FATE_RECIRC) {
         dp_recirculate(run, flow->arg);
@@ -297,8 +314,7 @@ DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
 /* Goes on with the flow in 'run'.  Returns as dp_pass_again(). */
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run)
 {
-    const struct dp_flow *flow = dp_flows_at(ctx, run->flow);
-    const struct dp_op *op = flow ? dp_ops_at(ctx, flow->ops) : 0;
+    const struct dp_op *op = dp_track_op(ctx, run);
     int reason;
 
     run->reason = DP_REASON_DROPPED;

@@ -7,10 +7,9 @@
  * it, so it is trusted.
  *
  * It carries what the engine must know of work that a program has done and that the frame does not show: 'has' says
- * which parts.  The next part is the connection's state, zone, mark, label and original tuple after a ct()
- * (dp/key.h, words 16 to 22); a part is added at the end,
- * with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows it asks for the bit.  DP_RECORD_MAX_LEN
- * bounds the record: it is taken from the room for a frame, and so from the largest MTU (core/xsk/umem.h).
+ * which parts.  A part is added at the end, with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows it
+ * asks for the bit.  DP_RECORD_MAX_LEN bounds the record: it is taken from the room for a frame, and so from the largest MTU
+ * (core/xsk/umem.h).  A packet that was in a tunnel is shorter than the frame that arrived.
  */
 #ifndef DP_RECORD_H
 #define DP_RECORD_H 1
@@ -21,22 +20,25 @@
 #include "dp/reason.h"
 
 /* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 5
+#define DP_RECORD_VERSION 6
 
 /* Parts of a record, besides what each has. */
 #define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */
 #define DP_RECORD_TUNNEL (1 << 1)       /* The packet was in a tunnel: its metadata is behind struct dp_record. */
+#define DP_RECORD_CT (1 << 2)           /* Its connection has been tracked: struct dp_record_ct is at the end. */
 
 struct dp_record {
     __u16 len;          /* From its start to the frame: a multiple of 8. */
     __u16 reason;       /* enum dp_reason, of an upcall. */
     __u16 has;          /* DP_RECORD_*. */
-    __u16 passes;       /* Flows executed before. */
+    __u8 passes;        /* Flows executed before. */
+    __u8 tracked;       /* Of flow 'flow', the operations before so many-th CT are done, from 0 on: 0 is the first.  The engine
+                         * goes on with that CT. */
     __u32 in_port;      /* Datapath port number. */
     __u32 flow;         /* Index of the flow that matched, or DP_NO_FLOW. */
     __u32 generation;   /* Generation of that index: stale if the table says otherwise. */
 
-    /* DP_RECORD_RECIRC. */
+    /* DP_RECORD_RECIRC: after a pass, or with 'tracked'. */
     __u32 recirc_id;
     __u32 dp_hash;
     __u32 skb_priority;
@@ -50,9 +52,20 @@ struct dp_record {
 #define DP_RECORD_TUNNEL_WORDS (1 + DP_KEY_WORDS - DP_KEY_WORD(tun_id))
 #define DP_RECORD_TUNNEL_LEN (DP_RECORD_TUNNEL_WORDS * 8)
 
+/* DP_RECORD_CT: what struct dp_ct_md (dp/ct.h) says. */
+struct dp_record_ct {
+    __u32 mark;
+    __u32 v6;           /* The original tuple has IPv6 addresses. */
+    __u64 words[DP_KEY_WORD(tun_id) - DP_KEY_WORD(ct_state)];   /* Of union dp_key, from ct_state on. */
+    __u32 cached;
+    __u32 generation;
+};
+_Static_assert(sizeof(struct dp_record_ct) == 72, "layout of the connection in a record");
+
 #define DP_RECORD_LEN 40
 #define DP_RECORD_MAX_LEN 192
 _Static_assert(sizeof(struct dp_record) == DP_RECORD_LEN && DP_RECORD_LEN % 8 == 0, "record layout");
 _Static_assert(DP_RECORD_LEN + DP_RECORD_TUNNEL_LEN <= DP_RECORD_MAX_LEN, "record length");
+_Static_assert(DP_RECORD_LEN + sizeof(struct dp_record_ct) <= DP_RECORD_MAX_LEN, "record length");
 
 #endif /* dp/record.h */

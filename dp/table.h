@@ -29,7 +29,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 10
+#define DP_TABLE_VERSION 11
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -200,6 +200,7 @@ struct dp_op {
             __u32 mark, mark_mask;
             __u32 marks;                                                        /* What a new connection gets: index. */
             __u16 min_port, max_port;
+            __u32 next;                                                         /* To the next CT, in operations; 0: none. */
         } ct;
     } u;
 };

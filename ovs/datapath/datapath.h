@@ -63,6 +63,7 @@ struct dpif_xdp_thread;
     X(TUNNEL_POP,       "tunnel header could not be popped")                \
     X(METER,            "above the rate of a meter")                        \
     X(RECIRC_DEPTH,     "recirculation too deep")                           \
+    X(FLOW_GONE,        "its flow changed between two of its ct() actions") \
     X(NO_FRAME,         "no free UMEM frame to send from")                  \
     X(TOO_LONG,         "packet longer than the socket takes")              \
     X(OVER_MTU,         "packet longer than the MTU of the output port")    \

@@ -8,11 +8,17 @@
 
 struct ofpbuf;
 
+/* What a program has found out about a packet, and done to it. */
+struct dpif_xdp_matched {
+    struct dpif_xdp_flow *flow;         /* NULL: none. */
+    uint32_t n_tracked;                 /* The flow's actions before so many-th ct()
+                                         * are done, from 0 on. */
+};
+
 /* input.c: handles a burst of packets, whose metadata is set.  Consumes
- * 'batch'.  'matched', unless it is NULL, has the flow of each packet that a
- * program has found already, else NULL. */
+ * 'batch'.  'matched' has an element for each packet, or is NULL. */
 void dpif_xdp_input(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
-                    struct dpif_xdp_flow *matched[]);
+                    const struct dpif_xdp_matched matched[]);
 
 /* upcall.c: calls the function that ofproto registered; the arguments are those
  * of upcall_callback in lib/dpif.h.  Only after dpif_xdp_upcall_begin().

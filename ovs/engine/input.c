@@ -18,6 +18,7 @@
 /* The packets of a burst that match one flow. */
 struct flow_batch {
     struct dpif_xdp_flow *flow;
+    uint32_t n_tracked;                 /* Of struct dpif_xdp_matched. */
     size_t n_bytes;
     uint16_t tcp_flags;
     struct dp_packet_batch packets;
@@ -31,7 +32,7 @@ struct flow_batches {
 
 static void drop_runts(struct dpif_xdp_ctx *, struct dp_packet_batch *);
 static void take_matched(struct dpif_xdp_ctx *, struct dp_packet_batch *,
-                         struct dpif_xdp_flow *matched[],
+                         const struct dpif_xdp_matched matched[],
                          struct flow_batches *);
 static void find_flows(struct dpif_xdp_ctx *, struct dp_packet_batch *,
                        struct flow_batches *);
@@ -39,6 +40,9 @@ static void take_alike(struct dpif_xdp_ctx *, struct dp_packet_batch *,
                        struct flow_batches *);
 static void add_to_flow(struct flow_batches *, struct dpif_xdp_flow *,
                         struct dp_packet *, uint16_t tcp_flags);
+static void go_on_with_flow(struct flow_batches *, struct dpif_xdp_flow *,
+                            uint32_t n_tracked, struct dp_packet *,
+                            uint16_t tcp_flags);
 static void execute_flow(struct dpif_xdp_ctx *, struct flow_batch *);
 static void handle_misses(struct dpif_xdp_ctx *, struct dp_packet_batch *,
                           struct dpif_xdp_key *keys[],
@@ -50,7 +54,7 @@ static void handle_miss(struct dpif_xdp_ctx *, struct dp_packet *,
 
 void
 dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
-               struct dpif_xdp_flow *matched[])
+               const struct dpif_xdp_matched matched[])
 {
     struct flow_batches flows;
 
@@ -127,10 +131,12 @@ drop_runts(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
 /* Moves the packets of 'batch' whose flow is in 'matched' to 'flows', without
  * looking at them again, and drops what is no Ethernet frame.  Packets after
  * one that no program matched are not moved: its flow may have been installed
- * meanwhile, and packets of a flow must stay in order. */
+ * meanwhile, and packets of a flow must stay in order.  A packet of which part
+ * of the actions is done knows its flow by that alone. */
 static void
 take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
-             struct dpif_xdp_flow *matched[], struct flow_batches *flows)
+             const struct dpif_xdp_matched matched[],
+             struct flow_batches *flows)
 {
     size_t n = dp_packet_batch_size(batch);
     struct dp_packet *packet;
@@ -138,12 +144,19 @@ take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     size_t i;
 
     DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
-        struct dpif_xdp_flow *flow = matched[i];
+        struct dpif_xdp_flow *flow = matched[i].flow;
+        uint32_t n_tracked = matched[i].n_tracked;
 
-        any_miss |= !flow;
+        any_miss |= !flow && !n_tracked;
         if (OVS_UNLIKELY(dp_packet_size(packet) < ETH_HEADER_LEN)) {
             dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PACKET, 1);
             dp_packet_delete(packet);
+        } else if (OVS_UNLIKELY(n_tracked && !flow)) {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_FLOW_GONE, 1);
+            dp_packet_delete(packet);
+        } else if (OVS_UNLIKELY(n_tracked)) {
+            go_on_with_flow(flows, flow, n_tracked, packet,
+                            parse_tcp_flags(packet, NULL, NULL, NULL));
         } else if (any_miss || dpif_xdp_flow_actions(flow)->uses_hash) {
             dp_packet_batch_refill(batch, packet, i);
         } else {
@@ -230,16 +243,27 @@ static void
 add_to_flow(struct flow_batches *flows, struct dpif_xdp_flow *flow,
             struct dp_packet *packet, uint16_t tcp_flags)
 {
+    go_on_with_flow(flows, flow, 0, packet, tcp_flags);
+}
+
+/* As add_to_flow(), of a packet with which 'n_tracked' says how far a program
+ * has come. */
+static void
+go_on_with_flow(struct flow_batches *flows, struct dpif_xdp_flow *flow,
+                uint32_t n_tracked, struct dp_packet *packet,
+                uint16_t tcp_flags)
+{
     struct flow_batch *batch;
 
     for (size_t i = flows->n; i-- > 0; ) {
         batch = &flows->batches[i];
-        if (batch->flow == flow) {
+        if (batch->flow == flow && batch->n_tracked == n_tracked) {
             goto found;
         }
     }
     batch = &flows->batches[flows->n++];
     batch->flow = flow;
+    batch->n_tracked = n_tracked;
     batch->n_bytes = 0;
     batch->tcp_flags = 0;
     dp_packet_batch_init(&batch->packets);
@@ -301,21 +325,49 @@ note_installed(const struct dpif_xdp_ctx *ctx, const struct dpif_xdp_key *key)
     }
 }
 
+/* Returns the actions from the ct() number 'n_tracked' on, counted from 0, and
+ * their length; NULL if there are not so many. */
+static const struct nlattr *
+skip_tracked(const struct dpif_xdp_actions *actions, uint32_t n_tracked,
+             size_t *ret_left)
+{
+    const struct nlattr *a;
+    size_t left;
+
+    NL_ATTR_FOR_EACH (a, left, actions->actions, actions->size) {
+        if (nl_attr_type(a) == OVS_ACTION_ATTR_CT && !n_tracked--) {
+            *ret_left = left;
+            return a;
+        }
+    }
+    return NULL;
+}
+
 static void
 execute_flow(struct dpif_xdp_ctx *ctx, struct flow_batch *batch)
 {
     const struct dpif_xdp_actions *actions
         = dpif_xdp_flow_actions(batch->flow);
+    const struct nlattr *first = actions->actions;
+    size_t n = dp_packet_batch_size(&batch->packets);
+    size_t size = actions->size;
 
+    if (OVS_UNLIKELY(batch->n_tracked)) {
+        first = skip_tracked(actions, batch->n_tracked, &size);
+        if (!first) {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_FLOW_GONE, n);
+            dp_packet_delete_batch(&batch->packets, true);
+            return;
+        }
+    }
     if (dpif_xdp_is_traced()) {
         note_flow(ctx, batch->flow, "flow");
-        note_end(ctx, actions->actions, actions->size);
+        note_end(ctx, first, size);
     }
-    dpif_xdp_flow_used(batch->flow, dp_packet_batch_size(&batch->packets),
-                       batch->n_bytes, batch->tcp_flags, ctx->now / 1000);
+    dpif_xdp_flow_used(batch->flow, n, batch->n_bytes, batch->tcp_flags,
+                       ctx->now / 1000);
     dpif_xdp_execute_actions(ctx, &batch->packets, true, batch->flow->key,
-                             actions->actions, actions->size,
-                             actions->growth);
+                             first, size, actions->growth);
 }
 
 /* Sorts the packets of 'batch' whose flow is known ('rules[i]' is not null)

@@ -28,6 +28,7 @@
 #include "ovs/base/usdt.h"
 #include "ovs/fastpath/compile.h"
 #include "ovs/fastpath/fastpath.h"
+#include "ovs/state/ct.h"
 #include "socket-util.h"
 #include "timeval.h"
 #include "util.h"
@@ -59,7 +60,7 @@ static void complete_transmissions(struct dpif_xdp_dp *);
 struct burst {
     struct dp_packet_batch packets;
     bool has_records;                   /* From a program: the rest is valid. */
-    struct dpif_xdp_flow *matched[NETDEV_MAX_BURST];    /* Flow, or NULL. */
+    struct dpif_xdp_matched matched[NETDEV_MAX_BURST];
     uint32_t traced[NETDEV_MAX_BURST];  /* Number, or 0 if it is not traced. */
     uint32_t any_traced;                /* Not 0: some are. */
 };
@@ -366,8 +367,17 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
             if (record->has & DP_RECORD_TUNNEL) {
                 dpif_xdp_compile_get_tunnel(record + 1, &packet->md);
             }
+            if (record->has & DP_RECORD_CT) {
+                const void *behind = (char *) record + record->len;
+
+                dpif_xdp_ct_take_record((const struct dp_record_ct *) behind
+                                        - 1, &packet->md);
+            }
             burst->matched[dp_packet_batch_size(batch)]
-                = dpif_xdp_fastpath_matched(dp, record);
+                = (struct dpif_xdp_matched) {
+                    .flow = dpif_xdp_fastpath_matched(dp, record),
+                    .n_tracked = record->tracked,
+                };
             burst->traced[dp_packet_batch_size(batch)] = record->trace;
             burst->any_traced |= record->trace;
             dpif_xdp_usdt_slow_path(record->in_port, record->reason, packet);

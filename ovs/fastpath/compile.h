@@ -11,6 +11,7 @@
 
 #include "dp/capability.h"
 #include "dp/key.h"
+#include "dp/op.h"
 #include "dp/table.h"
 #include "openvswitch/types.h"
 
@@ -64,9 +65,10 @@ struct dpif_xdp_compiled {
     struct dp_op ops[DP_MAX_OPS];
     uint32_t n_blobs;           /* Of the operations, in their order. */
     struct dp_blob blobs[DP_MAX_BLOBS];
-    uint32_t ct_policy;         /* If ops[0] is CT: Open vSwitch's number of its
-                                 * timeout policy, for which u.ct.policy is
-                                 * still to be found, as is u.ct.marks. */
+    uint32_t ct_policy[DP_MAX_CT];      /* Of operations CT, in their order: Open
+                                 * vSwitch's number of its timeout policy, for
+                                 * which u.ct.policy is still to be found, as
+                                 * is u.ct.marks. */
     uint32_t n_outputs;         /* With DP_FATE_GROUP, for which 'arg' is still */
     uint32_t outputs[DP_MAX_GROUP];     /* to be found: datapath ports. */
 };

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include "dp/seam_native.h"
+#include "dp/ct_op.h"
 #include "ovs/fastpath/compile_private.h"
 
 #include <netinet/in.h>
@@ -12,14 +13,25 @@
 #include "ovs/state/ct_parse.h"
 #include "util.h"
 
-/* CT is a flow's first operation.  These may come before ct() all the same,
+/* A flow with CT begins with one.  These may come before ct() all the same,
  * because they have nothing to do with what it reads or writes. */
 static bool
-suits_before_ct(enum dp_op_code code)
+suits_before_ct(const struct dp_op *op)
 {
-    return (code == DP_OP_SET_ETH || code == DP_OP_PUSH_VLAN
-            || code == DP_OP_POP_VLAN || code == DP_OP_SET_MARK
-            || code == DP_OP_SET_PRIORITY || code == DP_OP_CT_CLEAR);
+    switch (op->code) {
+    case DP_OP_SET_ETH:
+    case DP_OP_PUSH_VLAN:
+    case DP_OP_POP_VLAN:
+    case DP_OP_SET_IP6:
+    case DP_OP_SET_MARK:
+    case DP_OP_SET_PRIORITY:
+    case DP_OP_CT_CLEAR:
+        return true;
+    case DP_OP_SET_IP4:
+        return !op->u.ip4.src_mask && !op->u.ip4.dst_mask;
+    default:
+        return false;
+    }
 }
 
 /* Takes ct_clear out of the operations, which CT does itself then.  Returns
@@ -42,17 +54,54 @@ take_clear(struct dpif_xdp_compiled *out)
 }
 
 static bool
-can_begin_with_ct(const struct dpif_xdp_program *p)
+can_begin_with_ct(const struct dpif_xdp_compiled *out)
 {
-    const struct dpif_xdp_compiled *out = p->out;
-
     for (uint32_t i = 0; i < out->n_ops; i++) {
-        if (!suits_before_ct(out->ops[i].code)) {
+        if (!suits_before_ct(&out->ops[i])) {
             return false;
         }
     }
-    return (p->caps->ops & 1ULL << DP_OP_CT && !p->tunnelled
-            && !out->n_outputs && !out->n_blobs);
+    return !out->n_blobs;
+}
+
+/* The operation that was added last becomes the first. */
+static void
+move_to_front(struct dpif_xdp_compiled *out)
+{
+    struct dp_op op = out->ops[out->n_ops - 1];
+
+    memmove(&out->ops[1], &out->ops[0], (out->n_ops - 1) * sizeof op);
+    out->ops[0] = op;
+}
+
+/* Tells the CT before the last operation that this is the next. */
+static void
+link_to_previous(struct dpif_xdp_compiled *out)
+{
+    uint32_t last = out->n_ops - 1, i = last;
+
+    while (out->ops[--i].code != DP_OP_CT) {
+        continue;
+    }
+    out->ops[i].u.ct.next = last - i;
+}
+
+/* Whether a flow may have several ct(): nothing may change addresses or ports,
+ * after which a packet is not the same connection's any more (dp/ct_op.h). */
+bool
+dpif_xdp_compile_ct_suits(const struct dpif_xdp_program *p)
+{
+    const struct dpif_xdp_compiled *out = p->out;
+
+    for (uint32_t i = 0; p->n_ct > 1 && i < out->n_ops; i++) {
+        struct dp_op op = out->ops[i];
+
+        op.codes = 1ULL << op.code;
+        if (op.code != DP_OP_CT && dp_ct_is_forgotten(&op)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void
@@ -64,16 +113,20 @@ dpif_xdp_compile_ct(struct dpif_xdp_program *p, const struct nlattr *attr)
     struct dpif_xdp_ct_action action;
     union dp_op_arg *arg;
     struct dp_blob *blob;
-    struct dp_op op;
     bool fresh;
 
     dpif_xdp_ct_parse(attr, v6, &action);
-    if (!can_begin_with_ct(p) || action.dp.flags & DP_CT_FORCE
-        || action.helper) {
+    if (!(p->caps->ops & 1ULL << DP_OP_CT)) {
+        p->reason = DPIF_XDP_COMPILE_PROGRAM;
+        return;
+    }
+    if (p->tunnelled || p->trunc || out->n_outputs || p->n_ct == DP_MAX_CT
+        || (!p->n_ct && !can_begin_with_ct(out))
+        || action.dp.flags & DP_CT_FORCE || action.helper) {
         p->reason = DPIF_XDP_COMPILE_ACTION;
         return;
     }
-    fresh = take_clear(out);
+    fresh = !p->n_ct && take_clear(out);
     blob = dpif_xdp_op_add_blobs(p, DP_OP_CT, 1);
     if (p->reason) {
         return;
@@ -90,10 +143,11 @@ dpif_xdp_compile_ct(struct dpif_xdp_program *p, const struct nlattr *attr)
            sizeof blob->ct.label_mask);
     memcpy(blob->ct.min, action.dp.nat.min, sizeof blob->ct.min);
     memcpy(blob->ct.max, action.dp.nat.max, sizeof blob->ct.max);
-    out->ct_policy = action.timeout_policy;
-
-    op = *p->last;
-    memmove(&out->ops[1], &out->ops[0], (out->n_ops - 1) * sizeof op);
-    out->ops[0] = op;
+    out->ct_policy[p->n_ct] = action.timeout_policy;
+    if (p->n_ct++) {
+        link_to_previous(out);
+    } else {
+        move_to_front(out);
+    }
     p->rewritten |= (action.dp.flags & DP_CT_NAT) != 0;
 }

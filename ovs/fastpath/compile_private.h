@@ -33,6 +33,7 @@ struct dpif_xdp_program {
     bool cloned;                /* What follows is about the packet as it was. */
     bool labels_changed;        /* Labels were pushed or popped. */
     bool label_popped;
+    uint32_t n_ct;              /* Operations CT. */
 };
 
 /* Translates a match; see dpif_xdp_compile().  On failure '*key' and '*mask'
@@ -52,6 +53,7 @@ enum dpif_xdp_compile_reason dpif_xdp_compile_actions(
 void dpif_xdp_compile_set(struct dpif_xdp_program *, const struct nlattr *key,
                           bool masked);
 void dpif_xdp_compile_ct(struct dpif_xdp_program *, const struct nlattr *);
+bool dpif_xdp_compile_ct_suits(const struct dpif_xdp_program *);
 void dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *,
                                   const struct ovs_action_push_tnl *);
 void dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *, uint32_t port);

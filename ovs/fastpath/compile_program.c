@@ -34,6 +34,9 @@ dpif_xdp_program_finish(struct dpif_xdp_program *p)
     } else if (p->outputs) {
         dpif_xdp_program_end(p, DP_FATE_OUTPUT, p->output);
     }
+    if (!p->reason && !dpif_xdp_compile_ct_suits(p)) {
+        p->reason = DPIF_XDP_COMPILE_ACTION;
+    }
     if (p->reason) {
         out->fate = DP_FATE_ENGINE;
         out->n_ops = 0;

@@ -95,7 +95,7 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
 void
 dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *p, uint32_t port)
 {
-    if (p->trunc || p->tunnelled || p->labels_changed) {
+    if (p->trunc || p->tunnelled || p->labels_changed || p->n_ct) {
         p->reason = DPIF_XDP_COMPILE_TUNNEL;
         return;
     }

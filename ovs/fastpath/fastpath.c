@@ -528,8 +528,12 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
     if (!flow) {
         return NULL;
     }
+    /* What is half done to a packet goes on only with the same actions. */
+    if (record->tracked && peek(flow)->index != record->flow) {
+        return NULL;
+    }
     atomic_read_relaxed(&flow->deleted, &deleted);
-    return deleted ? NULL : flow;
+    return deleted && !record->tracked ? NULL : flow;
 }
 
 /* Puts 'flow' as 'compiled' into the tables.  Returns REASON_OK, or why it does

@@ -58,6 +58,7 @@
     X(datapath_drop_xdp_over_mtu)                                           \
     X(datapath_drop_xdp_no_buffers)                                         \
     X(datapath_drop_xdp_port_closed)                                        \
+    X(datapath_drop_xdp_flow_gone)                                          \
     X(datapath_drop_xdp_no_socket)                                          \
     X(datapath_drop_xdp_no_headroom)                                        \
     X(datapath_drop_xdp_no_memory)                                          \
@@ -98,6 +99,7 @@ static const struct {
     { DPIF_XDP_DROP_SEND_ERROR, C_datapath_drop_xdp_send_error },
     { DPIF_XDP_DROP_TUNNEL_UNUSED, C_datapath_drop_tunnel_push_error },
     { DPIF_XDP_DROP_PORT_CLOSED, C_datapath_drop_xdp_port_closed },
+    { DPIF_XDP_DROP_FLOW_GONE, C_datapath_drop_xdp_flow_gone },
     { DPIF_XDP_DROP_PORT_NOT_READY, C_datapath_drop_upcall_error },
 };
 BUILD_ASSERT_DECL(ARRAY_SIZE(engine_drops) == DPIF_XDP_N_DROPS);

@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 struct ct_dpif_timeout_policy;
+struct dp_op;
+struct dp_record_ct;
 struct dp_packet_batch;
 struct dpif_xdp_ct;
 struct flow;
@@ -23,6 +25,7 @@ struct ipf;
 struct nlattr;
 struct oxdp_ct;
 struct oxdp_progs;
+struct pkt_metadata;
 
 /* 'name' is the datapath's, for the log. */
 struct dpif_xdp_ct *dpif_xdp_ct_create(const char *name);
@@ -55,6 +58,10 @@ struct ipf *dpif_xdp_ct_ipf(const struct dpif_xdp_ct *);
 void dpif_xdp_ct_execute(struct dpif_xdp_ct *, struct dp_packet_batch *,
                          const struct nlattr *ct, const struct flow *,
                          long long int now_ms);
+
+/* Fills in what a program says about the connection of a packet. */
+void dpif_xdp_ct_take_record(const struct dp_record_ct *,
+                             struct pkt_metadata *);
 
 /* Timeout policies by Open vSwitch's numbers.  0 or a positive errno: ENOMEM
  * without tables; ENOENT for a policy that does not exist. */

@@ -10,6 +10,7 @@
 #include "dp-packet.h"
 #include "dp/seam_native.h"
 #include "dp/ct.h"
+#include "dp/record.h"
 #include "flow.h"
 #include "ipf.h"
 #include "netlink.h"
@@ -167,6 +168,35 @@ store_metadata(struct pkt_metadata *md, const struct dp_ct_md *m)
             .ipv4_proto = m->proto,
         };
     }
+}
+
+void
+dpif_xdp_ct_take_record(const struct dp_record_ct *record,
+                        struct pkt_metadata *md)
+{
+    union dp_key key;
+    struct dp_ct_md m = {
+        .v6 = record->v6,
+        .mark = record->mark,
+        .cached = record->cached,
+        .generation = record->generation,
+    };
+
+    memcpy(&key.w[DP_KEY_WORD(ct_state)], record->words, sizeof record->words);
+    m.state = key.ct_state;
+    m.zone = key.ct_zone;
+    m.proto = key.ct_proto;
+    m.tp[0] = key.ct_tp_src.raw;
+    m.tp[1] = key.ct_tp_dst.raw;
+    memcpy(m.label, key.ct_label, sizeof m.label);
+    if (record->v6) {
+        memcpy(m.addr[0], key.ct_ip6_src, sizeof m.addr[0]);
+        memcpy(m.addr[1], key.ct_ip6_dst, sizeof m.addr[1]);
+    } else {
+        m.addr[0][0] = key.ct_ip4_src.raw;
+        m.addr[1][0] = key.ct_ip4_dst.raw;
+    }
+    store_metadata(md, &m);
 }
 
 /* dp/ct_nat.h: whether a helper expected the connection that a packet is to

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows with ct(), natively and in the kernel: the conversations of tests/parity/make_ct.c, each packet through one flow for
- * each ct(), which recirculates to the next.  What a program leaves to the engine is done here as the engine does it.
+/* Flows with ct(), natively and in the kernel: the conversations of tests/parity/make_ct.c, each packet through flows with one
+ * to three ct(), which recirculate to the next.  What a program leaves to the engine is done here as the engine does it.
  *
  * Three worlds with tables of their own must agree after each packet: the engine alone (dp_ct()), the pipeline natively, the
  * pipeline in the kernel.  The first two have the same packet and the same metadata; the last two the same tables, byte by byte.
@@ -34,7 +34,8 @@ struct item {
     struct dp_ct_action action;
     bool dst;
     uint64_t address[2];
-    uint32_t flow;              /* Number of the flow that it is in. */
+    uint32_t flow;              /* Number of the flow that it is in, */
+    uint32_t ct;                /* and of its ct(), or of the one before, in this flow. */
 };
 
 enum { ENGINE, NATIVE, KERNEL, N_WORLDS };
@@ -51,7 +52,7 @@ static bool v6;
 static struct item items[MAX_ITEMS];
 static int n_items, n_flows;
 static bool differs;
-static unsigned long n_packets, n_steps, n_up[2][DP_N_REASONS], n_states[256];
+static unsigned long n_packets, n_steps, n_resumed, n_up[2][DP_N_REASONS], n_states[256];
 
 static bool finish(void);
 
@@ -139,10 +140,8 @@ static struct item *add(int kind)
     if (n_items > MAX_ITEMS) {
         abort();
     }
-    n_flows += kind == ITEM_CT;
     memset(item, 0, sizeof *item);
     item->kind = kind;
-    item->flow = n_flows - 1;
     return item;
 }
 
@@ -177,10 +176,44 @@ enum parity ct_oracle_step(const struct ct_step *step)
     return differs ? PARITY_DIFFERENT : PARITY_EQUAL;
 }
 
-/* Whether item 'i' is a ct_clear that the next item, a ct(), does as well: sometimes. */
+/* Whether an address is set between item 'i', a ct(), and the next ct(). */
+static bool sets_behind(int i)
+{
+    bool sets = false;
+
+    for (i++; i < n_items && items[i].kind != ITEM_CT; i++) {
+        sets |= items[i].kind == ITEM_SET;
+    }
+    return sets;
+}
+
+/* Sorts the items into flows.  One with several ct() sets no address. */
+static void make_flows(void)
+{
+    uint32_t flow = 0, ct = 0;
+    bool sets = false;
+
+    for (int i = 0; i < n_items; i++) {
+        if (items[i].kind == ITEM_CT && i) {
+            bool joins = (n_packets + i) % 3 && ct + 1 < DP_MAX_CT && !sets && !sets_behind(i);
+
+            flow += !joins;
+            ct = joins ? ct + 1 : 0;
+            sets = sets_behind(i);
+        } else if (items[i].kind == ITEM_CT) {
+            sets = sets_behind(i);
+        }
+        items[i].flow = flow;
+        items[i].ct = ct;
+    }
+    n_flows = flow + 1;
+}
+
+/* Whether item 'i' is a ct_clear that the next item, a flow's first ct(), does as well: sometimes. */
 static bool is_folded(int i)
 {
-    return now & 1 && i >= 0 && i + 1 < n_items && items[i].kind == ITEM_CLEAR && items[i + 1].kind == ITEM_CT;
+    return now & 1 && i >= 0 && i + 1 < n_items && items[i].kind == ITEM_CLEAR && items[i + 1].kind == ITEM_CT
+        && !items[i + 1].ct;
 }
 
 /* The pair of mark and label that a connection gets that the action makes, in all worlds. */
@@ -201,6 +234,7 @@ static uint32_t intern(const struct dp_ct_action *action)
 /* The operations of flow number 'flow'.  Returns how many. */
 static uint32_t make_ops(uint32_t flow, struct dp_op *ops, struct dp_blob *blob)
 {
+    struct dp_op *last = NULL;
     uint32_t n = 0;
 
     for (int i = 0; i < n_items; i++) {
@@ -226,6 +260,11 @@ static uint32_t make_ops(uint32_t flow, struct dp_op *ops, struct dp_blob *blob)
             memcpy(blob->ct.label_mask, action->label_mask, 16);
             memcpy(blob->ct.min, action->nat.min, 16);
             memcpy(blob->ct.max, action->nat.max, 16);
+            blob++;
+            if (last) {
+                last->u.ct.next = op - last;
+            }
+            last = op;
             break;
         case ITEM_CLEAR:
             op->code = DP_OP_CT_CLEAR;
@@ -255,8 +294,8 @@ static void insert_flow(uint32_t i, uint32_t index[2])
     union dp_key key = { .in_port = PARITY_IN_PORT, .recirc_id = i, .eth_type = dp_htons(v6 ? DP_ETH_IP6 : DP_ETH_IP4) };
     union dp_key mask = { .in_port = UINT32_MAX, .recirc_id = UINT32_MAX, .eth_type = { 0xffff } };
     struct dp_op ops[MAX_ITEMS];
-    struct dp_blob blob;
-    struct oxdp_flow flow = { .key = &key, .mask = &mask, .ops = ops, .blobs = &blob, .n_ops = make_ops(i, ops, &blob),
+    struct dp_blob blobs[DP_MAX_CT];
+    struct oxdp_flow flow = { .key = &key, .mask = &mask, .ops = ops, .blobs = blobs, .n_ops = make_ops(i, ops, blobs),
                               .fate = i + 1 < n_flows ? DP_FATE_RECIRC : DP_FATE_OUTPUT,
                               .arg = i + 1 < n_flows ? i + 1 : OUTPUT_PORT };
     enum oxdp_table_full full;
@@ -281,15 +320,16 @@ static bool verifies(struct ct_world *w, const struct dp_ct_action *action, stru
     return dp_ct_must_verify(&run);
 }
 
-/* As the engine does it: the items from flow number 'flow' on. */
-static void execute(struct ct_world *w, struct dp_ct_md *md, uint32_t flow)
+/* As the engine does it: the items from ct() number 'ct' of flow number 'flow' on. */
+static void execute(struct ct_world *w, struct dp_ct_md *md, uint32_t flow, uint32_t ct)
 {
     struct dp_ct_run run = { .md = *md };
 
     for (int i = 0; i < n_items; i++) {
         struct dp_ct_action action = items[i].action;
+        uint32_t in = items[i].flow + is_folded(i);
 
-        if (items[i].flow + is_folded(i) < flow) {
+        if (in < flow || (in == flow && ct && (is_folded(i) || items[i].ct < ct))) {
             continue;
         }
         switch (items[i].kind) {
@@ -377,7 +417,8 @@ static void go_on(int i, const struct dp_run *run, bool engine)
     metadata_of(run, &metadata[i]);
     if (engine) {
         n_up[i - NATIVE][run->reason]++;
-        execute(&worlds[i], &metadata[i], run->key.recirc_id);
+        n_resumed += run->tracked != 0;
+        execute(&worlds[i], &metadata[i], run->key.recirc_id, run->tracked);
     }
 }
 
@@ -457,11 +498,12 @@ static bool finish(void)
         n_items = n_flows = 0;
         return !differs;
     }
+    make_flows();
     for (int i = 0; i < n_flows; i++) {
         insert_flow(i, flows[i]);
     }
     memset(&metadata[ENGINE], 0, sizeof metadata[ENGINE]);
-    execute(&worlds[ENGINE], &metadata[ENGINE], 0);
+    execute(&worlds[ENGINE], &metadata[ENGINE], 0, 0);
     run_native();
     run_kernel();
     n_packets++;
@@ -531,10 +573,11 @@ int main(int argc, char **argv)
     }
     printf("%lu conversations, %lu packets, %lu actions, %u kinds of ct_state\n", rounds, n_packets, n_steps, kinds);
     report();
+    printf("%lu of them after the first ct() of their flow\n", n_resumed);
     oxdp_table_destroy(table);
     harness_close(&kernel);
     ct_world_destroy(&worlds[ENGINE]);
     ct_world_destroy(&worlds[NATIVE]);
-    return kinds < 10 || n_packets < 10 * rounds || !n_up[0][DP_REASON_UP_CT_NEW]
+    return kinds < 10 || !n_resumed || n_packets < 10 * rounds || !n_up[0][DP_REASON_UP_CT_NEW]
         || n_up[0][DP_REASON_UP_CT] + n_up[0][DP_REASON_UP_ENGINE] > n_packets / 2;
 }

@@ -107,8 +107,8 @@ static void test_actions(void **state)
         { "ct(commit,nat(src=10.0.0.1-10.0.0.9:1-9)),set(ipv4(ttl=63/0xff)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 2 },
         { "ct(force_commit),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "ct(commit,helper=ftp),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
-        { "ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
-        { "set(ipv4(ttl=63/0xff)),ct,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
+        { "ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 2 },
+        { "set(ipv4(ttl=63/0xff)),ct,2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 2 },
         { "meter(3),ct,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "1,ct,2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "sample(sample=50.0%,actions(2))", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
@@ -149,7 +149,6 @@ static void test_actions(void **state)
     }
 }
 
-/* As many outputs as a group holds, and one more; programs that have no groups. */
 /* What CT has of ct(), which stands behind an edit and ct_clear. */
 static void test_ct(void **state)
 {
@@ -177,13 +176,65 @@ static void test_ct(void **state)
     assert_int_equal(op->u.ct.mark_mask, 0xff);
     assert_int_equal(op->u.ct.min_port, 80);
     assert_int_equal(op->u.ct.max_port, 90);
-    assert_int_equal(out.ct_policy, 7);
+    assert_int_equal(out.ct_policy[0], 7);
     assert_int_equal(out.blobs[0].ct.min[0], dp_htonl(0x0a000001).raw);
     assert_int_equal(out.blobs[0].ct.max[0], dp_htonl(0x0a000009).raw);
     assert_int_equal(((const uint8_t *) out.blobs[0].ct.label)[0], 2);
     assert_int_equal(((const uint8_t *) out.blobs[0].ct.label_mask)[0], 0xf);
 }
 
+/* Which flows with ct() are programs', and how they are laid out. */
+static void test_ct_flows(void **state)
+{
+    static const struct {
+        const char *actions;
+        enum dpif_xdp_compile_reason reason;
+        uint32_t n_ops, next[DP_MAX_CT];        /* Of the operations CT. */
+    } rows[] = {
+        { "ct(zone=1),recirc(1)", DPIF_XDP_COMPILE_OK, 1, { 0 } },
+        { "ct(commit,zone=1),ct(zone=2),recirc(1)", DPIF_XDP_COMPILE_OK, 2, { 1, 0 } },
+        { "ct(zone=1),set(eth(dst=00:00:00:00:00:01)),ct_clear,ct(zone=2),ct(zone=3),2", DPIF_XDP_COMPILE_OK, 5, { 3, 1, 0 } },
+        { "push_vlan(vid=9,pcp=0),ct_clear,ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_OK, 3, { 2, 0 } },
+        { "ct(zone=1),ct(zone=2),ct(zone=3),ct(zone=4),2", DPIF_XDP_COMPILE_ACTION, 0, { 0 } },
+        { "set(ipv4(ttl=63)),ct(zone=1),recirc(1)", DPIF_XDP_COMPILE_OK, 2, { 0 } },
+        { "set(ipv4(dst=10.0.0.9)),ct(zone=1),recirc(1)", DPIF_XDP_COMPILE_ACTION, 0, { 0 } },
+        { "ct(zone=1),set(ipv4(dst=10.0.0.9)),2", DPIF_XDP_COMPILE_OK, 2, { 0 } },
+        { "ct(zone=1),set(ipv4(dst=10.0.0.9)),ct(zone=2),2", DPIF_XDP_COMPILE_ACTION, 0, { 0 } },
+        { "ct(zone=1),ct(zone=2),set(ipv4(dst=10.0.0.9)),2", DPIF_XDP_COMPILE_ACTION, 0, { 0 } },
+        { "trunc(100),ct(zone=1),2", DPIF_XDP_COMPILE_ACTION, 0, { 0 } },
+        { "ct(zone=1,nat),tnl_pop(4)", DPIF_XDP_COMPILE_TUNNEL, 0, { 0 } },
+    };
+    struct dp_capability without = everything;
+    struct match match;
+
+    without.ops &= ~(1ull << DP_OP_CT);
+    base_match(&match);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct dpif_xdp_compiled out;
+        struct ofpbuf actions;
+        uint32_t n = 0;
+        bool matches;
+
+        ofpbuf_init(&actions, 0);
+        print_message("%s\n", rows[i].actions);
+        assert_int_equal(odp_actions_from_string(rows[i].actions, NULL, &actions), 0);
+        assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches), rows[i].reason);
+        assert_int_equal(out.n_ops, rows[i].n_ops);
+        for (uint32_t j = 0; j < out.n_ops; j++) {
+            if (out.ops[j].code == DP_OP_CT) {
+                assert_int_equal(out.ops[j].u.ct.next, rows[i].next[n]);
+                assert_int_equal(out.ops[j].u.ct.zone, n + 1);
+                n++;
+            }
+        }
+        if (!rows[i].reason) {
+            assert_int_equal(compile(&match, actions.data, actions.size, &without, &out, &matches), DPIF_XDP_COMPILE_PROGRAM);
+        }
+        ofpbuf_uninit(&actions);
+    }
+}
+
+/* As many outputs as a group holds, and one more; programs that have no groups. */
 static void test_groups(void **state)
 {
     struct dp_capability without = everything;
@@ -394,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_actions),
         cmocka_unit_test(test_ct),
+        cmocka_unit_test(test_ct_flows),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_hash),
