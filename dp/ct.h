@@ -378,20 +378,23 @@ DP_INLINE int dp_ct_set_marks(struct dp_ctx *ctx, struct dp_ct_md *md, const str
     return md->mark != mark || md->label[0] != label[0] || md->label[1] != label[1];
 }
 
-/* Gives connection 'ref' marks[marks], which has what run.md has. */
-DP_INLINE void dp_ct_remark(struct dp_ctx *ctx, __u32 ref, __u32 marks)
+/* Gives connection 'ref' marks[marks], which has what run.md has.  Returns which it had.  Userspace. */
+DP_INLINE __u32 dp_ct_remark(struct dp_ctx *ctx, __u32 ref, __u32 marks)
 {
     struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(ref));
     struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(ref));
+    __u32 before;
 
-    if (key && life) {
-        DP_WRITE_ONCE(key->marks, marks);
-        __sync_fetch_and_add(&life->version, 1);
+    if (!key || !life) {
+        return 0;
     }
+    before = __sync_lock_test_and_set(&key->marks, marks);
+    __sync_fetch_and_add(&life->version, 1);
+    return before;
 }
 
-/* Likewise, of a connection that this packet has made: its pair is that of zeros.  The caller's flow holds marks[marks], so that
- * it has not gone. */
+/* Likewise in a program, of a connection that this packet has made: its pair is that of zeros.  The caller's flow holds
+ * marks[marks], so that it has not gone. */
 DP_INLINE void dp_ct_first_marks(struct dp_ctx *ctx, __u32 ref, __u32 marks)
 {
     struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(ref));

@@ -44,6 +44,7 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
     if (has_old) {
         oxdp_ct_list_free(ct);
     }
+    __atomic_store_n(&ct->mem.head->frozen, 0, __ATOMIC_RELEASE);
     *ret = ct;
     return 0;
 
@@ -59,6 +60,7 @@ void oxdp_ct_destroy(struct oxdp_ct *ct)
         oxdp_ct_memory_destroy(&ct->mem, ct->fd);
         oxdp_ct_marks_destroy(ct);
         free(ct->limbo);
+        free(ct->inherited);
         pthread_mutex_destroy(&ct->mutex);
         free(ct);
     }
@@ -105,10 +107,27 @@ static int inherit(struct oxdp_ct *ct, const int old_fd[OXDP_CT_N_TABLES])
     int err = 0;
 
     if (n && !oxdp_ct_memory_create(n, true, old_fd, &old, fd)) {
+        oxdp_ct_freeze(ct, old.head);
         err = oxdp_ct_copy(ct, &old);
         oxdp_ct_memory_destroy(&old, fd);
     }
     return err;
+}
+
+void oxdp_ct_taken_over(struct oxdp_ct *ct)
+{
+    oxdp_ct_lock(ct);
+    for (uint32_t i = 0; ct->inherited && i < ct->mem.n_marks; i++) {
+        if (ct->inherited[i]) {
+            oxdp_ct_marks_put(ct, i);
+        }
+    }
+    for (uint32_t i = 1; ct->inherited && i < OXDP_CT_POLICIES; i++) {
+        ct->policy_holders[i]--;
+    }
+    free(ct->inherited);
+    ct->inherited = NULL;
+    oxdp_ct_unlock(ct);
 }
 
 struct dp_ct_tables *oxdp_ct_tables(struct oxdp_ct *ct)
@@ -142,7 +161,6 @@ void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
     dp_ct_kill(&ct->ctx, index);
     dp_ct_leave(&ct->ctx, index);
     DP_WRITE_ONCE(key->flags, key->flags & ~DP_CT_KEY_USED);
-    oxdp_ct_marks_put(ct, key->marks);
     ct->limbo[ct->n_limbo++] = index;
 }
 
@@ -194,6 +212,10 @@ void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
 {
     oxdp_ct_lock(ct);
     for (uint32_t i = 0; i < ct->n_waiting; i++) {
+        struct dp_ct_key *key = &ct->mem.keys[ct->limbo[i]];
+
+        oxdp_ct_marks_put(ct, key->marks);      /* Which a program may have given it after it left. */
+        key->marks = 0;
         ct->mem.cold[ct->limbo[i]] = (struct dp_ct_cold) { 0 };
         dp_ct_free(&ct->ctx, ct->limbo[i]);
     }
@@ -251,6 +273,21 @@ bool oxdp_ct_next(struct oxdp_ct *ct, uint32_t now, int zone, uint32_t *position
     return false;
 }
 
+bool oxdp_ct_pair_get(struct oxdp_ct *ct, uint32_t mark, const uint64_t label[2], uint32_t *ret)
+{
+    oxdp_ct_lock(ct);
+    *ret = oxdp_ct_marks_get(ct, mark, label);
+    oxdp_ct_unlock(ct);
+    return *ret || !(mark || label[0] || label[1]);
+}
+
+void oxdp_ct_pair_put(struct oxdp_ct *ct, uint32_t pair)
+{
+    oxdp_ct_lock(ct);
+    oxdp_ct_marks_put(ct, pair);
+    oxdp_ct_unlock(ct);
+}
+
 bool oxdp_ct_remark(struct oxdp_ct *ct, uint32_t ref, uint32_t mark, const uint64_t label[2])
 {
     const struct dp_ct_key *key = &ct->mem.keys[DP_CT_REF_INDEX(ref)];
@@ -258,13 +295,11 @@ bool oxdp_ct_remark(struct oxdp_ct *ct, uint32_t ref, uint32_t mark, const uint6
 
     oxdp_ct_lock(ct);
     if (key->flags & DP_CT_KEY_USED) {
-        uint32_t before = key->marks;
         uint32_t i = oxdp_ct_marks_get(ct, mark, label);
 
         fits = i || !(mark || label[0] || label[1]);
         if (fits) {
-            dp_ct_remark(&ct->ctx, ref, i);
-            oxdp_ct_marks_put(ct, before);
+            oxdp_ct_marks_put(ct, dp_ct_remark(&ct->ctx, ref, i));
         }
     }
     oxdp_ct_unlock(ct);

@@ -37,6 +37,8 @@ struct oxdp_ct_config {
     bool maps;                  /* BPF maps, which programs and the next process can share; else memory of this process. */
     /* A connection leaves: its entry is still there.  Called with the mutex.  May be NULL. */
     void (*left)(void *aux, uint32_t index);
+    /* Waits until no program runs that ran when it was called.  May be NULL if none make connections. */
+    void (*grace)(void *aux);
     void *aux;
 };
 
@@ -48,9 +50,12 @@ size_t oxdp_ct_bytes(uint32_t n);
 
 /* Makes the tables.  'old_fd' (NULL: none) are those of the previous instance, all of them; they stay the
  * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, except what a process that was
- * killed left undone.  Of another size their connections are copied.  Programs that look connections up may run meanwhile,
- * programs that make connections must not.  0 or a negative errno. */
+ * killed left undone.  Of another size their connections are copied.  The previous instance's programs may run meanwhile.  They make no
+ * connections until adopted tables are ready; in tables that were copied they make none any more.  0 or a negative errno. */
 int oxdp_ct_create(const struct oxdp_ct_config *, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret);
+
+/* No program of the previous instance runs any more, whose flows name pairs of marks and policies. */
+void oxdp_ct_taken_over(struct oxdp_ct *);
 void oxdp_ct_destroy(struct oxdp_ct *);         /* Maps that are pinned live on.  NULL is allowed. */
 
 struct dp_ct_tables *oxdp_ct_tables(struct oxdp_ct *);
@@ -89,6 +94,12 @@ bool oxdp_ct_remark(struct oxdp_ct *, uint32_t ref, uint32_t mark, const uint64_
  * while connections have it or until oxdp_ct_policy_put(). */
 uint16_t oxdp_ct_policy_get(struct oxdp_ct *, const uint32_t ticks[DP_CT_N_TIMEOUTS]);
 void oxdp_ct_policy_put(struct oxdp_ct *, uint16_t policy);
+void oxdp_ct_policy_hold(struct oxdp_ct *, uint16_t policy);    /* Once more, what somebody has got. */
+
+/* The index of a pair of mark and label, for connections that programs make: it stays until oxdp_ct_pair_put().  False if there
+ * is no room. */
+bool oxdp_ct_pair_get(struct oxdp_ct *, uint32_t mark, const uint64_t label[2], uint32_t *ret);
+void oxdp_ct_pair_put(struct oxdp_ct *, uint32_t pair);
 
 /* The ticks of the default policy, at first Open vSwitch's; and of 'seconds'. */
 void oxdp_ct_set_default_policy(struct oxdp_ct *, const uint32_t ticks[DP_CT_N_TIMEOUTS]);

@@ -19,14 +19,27 @@ static void count(struct oxdp_ct *, uint32_t index);
 static void clear(struct oxdp_ct *, uint32_t index);
 static void mend_buckets(struct oxdp_ct *, const uint8_t *whole, uint32_t *elsewhere);
 
+void oxdp_ct_freeze(struct oxdp_ct *ct, struct dp_ct_head *head)
+{
+    __atomic_store_n(&head->frozen, 1, __ATOMIC_SEQ_CST);
+    if (ct->config.grace) {
+        ct->config.grace(ct->config.aux);
+    }
+}
+
 int oxdp_ct_adopt(struct oxdp_ct *ct)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
 {
     struct dp_ct_tables *t = &ct->mem;
     uint32_t *elsewhere = calloc(t->n_buckets, sizeof *elsewhere);
-    uint8_t *published = elsewhere ? find_published(ct, elsewhere) : NULL;
+    uint8_t *published;
 
-    if (!published) {
+    oxdp_ct_freeze(ct, t->head);
+    published = elsewhere ? find_published(ct, elsewhere) : NULL;
+    ct->inherited = calloc(t->n_marks, sizeof *ct->inherited);
+    if (!published || !ct->inherited) {
         free(elsewhere);
+        free(published);
         return -ENOMEM;
     }
     t->head->epoch = (t->head->epoch + 1) & ~DP_CT_LOCK_USER;
@@ -36,7 +49,11 @@ int oxdp_ct_adopt(struct oxdp_ct *ct)
         t->zones[i].n_expected = 0;
     }
     for (uint32_t i = 0; i < t->n_marks; i++) {
-        t->marks[i].refs = 0;
+        ct->inherited[i] = i && t->marks[i].refs;
+        t->marks[i].refs = ct->inherited[i];
+    }
+    for (uint32_t i = 1; i < OXDP_CT_POLICIES; i++) {
+        ct->policy_holders[i]++;
     }
     for (uint32_t i = 0; i < t->n_keys; i++) {
         published[i] = is_whole(ct, published, i);

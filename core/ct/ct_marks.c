@@ -80,7 +80,7 @@ uint32_t oxdp_ct_marks_get(struct oxdp_ct *ct, uint32_t mark, const uint64_t lab
         struct dp_ct_marks *pair = &ct->mem.marks[i];
 
         if (pair->mark == mark && pair->label[0] == label[0] && pair->label[1] == label[1]) {
-            pair->refs++;
+            __atomic_add_fetch(&pair->refs, 1, __ATOMIC_RELAXED);
             return i;
         }
     }
@@ -98,13 +98,13 @@ bool oxdp_ct_marks_hold(struct oxdp_ct *ct, uint32_t i)
     if (i >= ct->mem.n_marks) {
         return false;
     }
-    ct->mem.marks[i].refs++;
+    __atomic_add_fetch(&ct->mem.marks[i].refs, 1, __ATOMIC_RELAXED);
     return true;
 }
 
 void oxdp_ct_marks_rebuild(struct oxdp_ct *ct)
 {
-    bool fresh = !ct->mem.head->n_conns;        /* Nothing is read of what was never written. */
+    bool fresh = !ct->mem.head->n_conns && !ct->inherited;      /* Nothing is read of what was never written. */
 
     ct->marks->free = 0;
     for (uint32_t i = ct->mem.n_marks; --i > 0;) {
@@ -134,7 +134,7 @@ void oxdp_ct_marks_put(struct oxdp_ct *ct, uint32_t i)
 {
     struct oxdp_ct_marks_index *m = ct->marks;
 
-    if (!i || --ct->mem.marks[i].refs) {
+    if (!i || __atomic_sub_fetch(&ct->mem.marks[i].refs, 1, __ATOMIC_RELAXED)) {
         return;
     }
     if (!m->put_in[i]) {

@@ -28,6 +28,9 @@ struct oxdp_ct {
     struct oxdp_ct_marks_index *marks;
     /* oxdp_ct_policy_get() without _put(). */
     uint32_t policy_holders[OXDP_CT_POLICIES] OXDP_GUARDED_BY(oxdp_ct_mutex);
+    /* What flows of the previous instance's programs may name, until oxdp_ct_taken_over(): by pair, whether it is held for them;
+     * NULL: nothing.  All policies are.  Made by oxdp_ct_create(). */
+    bool *inherited;
 };
 
 static inline void oxdp_ct_lock(struct oxdp_ct *ct)
@@ -51,6 +54,9 @@ void oxdp_ct_memory_destroy(struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
 
 /* The number of connections that these maps have room for, 0 if they are not such maps. */
 uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);
+
+/* core/ct/ct_adopt.c.  From when this returns on no program makes connections in the tables with this head. */
+void oxdp_ct_freeze(struct oxdp_ct *, struct dp_ct_head *);
 
 /* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of 'old', in tables of the same layout and
  * another size.  0 or -ENOMEM. */

@@ -51,6 +51,13 @@ uint16_t oxdp_ct_policy_get(struct oxdp_ct *ct, const uint32_t ticks[DP_CT_N_TIM
     return i;
 }
 
+void oxdp_ct_policy_hold(struct oxdp_ct *ct, uint16_t i)
+{
+    oxdp_ct_lock(ct);
+    ct->policy_holders[i] += i != 0;
+    oxdp_ct_unlock(ct);
+}
+
 void oxdp_ct_policy_put(struct oxdp_ct *ct, uint16_t i)
 {
     oxdp_ct_lock(ct);

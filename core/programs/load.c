@@ -30,13 +30,15 @@ static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *
 static const char *last_words(char *verifier_log);
 static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
                    char *verifier_log, char **ret_error);
-int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct dp_omit *omit,
-                      int *ret_fd, struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error)
+
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct oxdp_constants *given,
+                      const struct dp_omit *omit, int *ret_fd, struct dp_capability *ret_capability, bool *ret_multi_buffer,
+                      char **ret_error)
 {
     char *verifier_log = malloc(LOG_SIZE);
     LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "oxdp", .kernel_log_buf = verifier_log,
                 .kernel_log_size = verifier_log ? LOG_SIZE : 0);
-    struct oxdp_constants constants = progs->memory.constants;
+    struct oxdp_constants constants = *given;
     struct bpf_object *object;
     char *refusal = NULL;
     void *image;
@@ -53,7 +55,7 @@ int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program 
     object = image ? bpf_object__open_mem(image, program->size, &opts) : NULL;
     err = object ? load(progs, object, ret_fd, ret_capability, ret_multi_buffer, &refusal) : -errno;
     if (!err) {
-        ret_capability->ops &= ~progs->memory.constants.omit.ops;
+        ret_capability->ops &= ~given->omit.ops;
     }
     bpf_object__close(object);
     free(image);

@@ -86,6 +86,16 @@ int oxdp_maps_pin(const struct oxdp_progs *progs)
     return err;
 }
 
+bool oxdp_maps_have_ct(const struct oxdp_progs *progs)
+{
+    return !(progs->memory.constants.omit.ops >> DP_OP_CT & 1);
+}
+
+void oxdp_maps_omit_ct(struct oxdp_progs *progs)
+{
+    oxdp_constants_omit_ct(&progs->memory.constants);
+}
+
 /* Read-only data belongs to each program; its map is named after its section, some with the object's name before. */
 static bool is_shared(const struct bpf_map *map)
 {

@@ -13,6 +13,7 @@
 #include "core/multi_buffer.h"
 #include "core/programs/attachment.h"
 #include "core/programs/load.h"
+#include "core/programs/maps.h"
 #include "core/programs/object.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs.h"
@@ -38,6 +39,12 @@ int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error)
     char *refusal = NULL;
     int err = get(progs, NULL, &nothing, &progs->programs, &refusal);
 
+    if (err && oxdp_maps_have_ct(progs)) {
+        oxdp_maps_omit_ct(progs);
+        free(refusal);
+        refusal = NULL;
+        err = get(progs, NULL, &nothing, &progs->programs, &refusal);
+    }
     if (err && progs->table && !get(progs, NULL, &tables, &progs->programs, NULL)) {
         progs->programs->bare = true;
         progs->bare = refusal;
@@ -59,7 +66,7 @@ int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error)
     if (!progs->bare) {
         return 0;
     }
-    err = oxdp_program_load(progs, program, &nothing, &fd, &capability, &multi_buffer, ret_error);
+    err = oxdp_program_load(progs, program, &progs->memory.constants, &nothing, &fd, &capability, &multi_buffer, ret_error);
     if (err) {
         return err;
     }
@@ -223,10 +230,12 @@ static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit 
     if (!program) {
         program = malloc(sizeof *program);
         err = program && (new.file || !file)
-            ? oxdp_program_load(progs, &new, omit, &new.fd, &new.capability, &new.multi_buffer, ret_error)
+            ? oxdp_program_load(progs, &new, &progs->memory.constants, omit, &new.fd, &new.capability, &new.multi_buffer,
+                                ret_error)
             : oxdp_fail(-ENOMEM, ret_error, "not enough memory to load a program");
         if (!err) {
             *program = new;
+            program->over_ct = oxdp_maps_have_ct(progs);
             oxdp_special_lock(progs);
             for (last = &progs->programs; *last; last = &(*last)->next) {
                 continue;

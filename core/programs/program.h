@@ -25,6 +25,7 @@ struct oxdp_program {
     int new_fd OXDP_GUARDED_BY(oxdp_special_mutex);         /* Loaded by the thread that specialises, not in use yet. */
     bool bare;                  /* Without flow tables, though there are some: it hands every frame up. */
     struct dp_capability capability;    /* As the object declares it. */
+    bool over_ct;               /* Loaded over the tables of connections, or tried; core/programs/track.c. */
     bool multi_buffer;          /* It takes multi-buffer frames (core/multi_buffer.h). */
 };
 

@@ -25,6 +25,7 @@
 #include "core/programs/tcx.h"
 #include "core/programs/tcx_private.h"
 #include "core/programs/trace.h"
+#include "core/programs/track.h"
 
 static int set_limits(struct oxdp_progs *, const struct oxdp_progs_config *);
 static int pin(struct oxdp_progs *);
@@ -56,8 +57,11 @@ int oxdp_progs_load(const struct oxdp_progs_config *config, struct oxdp_progs **
                   heard[0] ? "; libbpf says: " : "", heard);
     } else {
         err = oxdp_special_start(progs) || oxdp_groups_start(progs)
-            ? oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs")
-            : oxdp_programs_init(progs, ret_error);
+            ? oxdp_fail(-EAGAIN, ret_error, "cannot start a thread to load programs") : 0;
+        if (!err && config->before_load && config->n_flows) {
+            config->before_load(config->aux, progs);
+        }
+        err = err ? err : oxdp_programs_init(progs, ret_error);
     }
     if (err) {
         oxdp_progs_unload(progs);
@@ -77,6 +81,7 @@ void oxdp_progs_unload(struct oxdp_progs *progs)
         return;
     }
     oxdp_trace_stop(progs);
+    oxdp_track_stop(progs);
     oxdp_special_stop(progs);
     oxdp_groups_stop(progs);
     for (uint32_t i = 0; progs->attachments && i < progs->max_ports; i++) {

@@ -44,6 +44,10 @@ struct oxdp_progs_config {
     uint32_t max_sockets;
     uint32_t n_flows;           /* Flows in the tables; 0: no tables, the engine gets every frame. */
     const char *name;           /* Of the datapath, to pin under; NULL: nothing is pinned. */
+    /* Called when there are maps and no programs yet: oxdp_track_set() of core/programs/track.h may be called, if there are
+     * flows.  May be NULL. */
+    void (*before_load)(void *aux, struct oxdp_progs *progs);
+    void *aux;
 };
 
 /* Loads the programs (embedded in the library as a BPF skeleton).  On failure returns a negative errno and

@@ -18,6 +18,7 @@ struct oxdp_program;
 struct oxdp_table;
 struct oxdp_tcx;
 struct oxdp_trace;
+struct oxdp_track;
 struct xdp_bpf;
 
 struct oxdp_progs {
@@ -36,6 +37,7 @@ struct oxdp_progs {
 
     struct oxdp_tcx *tcx;               /* core/programs/tcx.c; NULL: no port has tcx. */
     struct oxdp_trace *trace;           /* core/programs/trace.c; NULL: no trace runs. */
+    struct oxdp_track *track;           /* core/programs/track.c; NULL: it does nothing now. */
 
     /* Ports. */
     uint32_t n_direct;                  /* Entries of the map 'ports': a power of two. */

@@ -280,6 +280,7 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
         }
     }
     for (size_t i = 0; i < n; i++) {
+        const struct oxdp_constants constants = progs->memory.constants;
         struct dp_capability capability;
         char *error = NULL;
         bool multi_buffer;
@@ -287,7 +288,7 @@ static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
         int err;
 
         oxdp_special_unlock(progs);
-        err = oxdp_program_load(progs, all[i], omit, &fd, &capability, &multi_buffer, &error);
+        err = oxdp_program_load(progs, all[i], &constants, omit, &fd, &capability, &multi_buffer, &error);
         free(error);
         oxdp_special_lock(progs);
         all[i]->new_fd = err ? -1 : fd;

@@ -28,6 +28,7 @@
 #include "core/programs/progs_struct.h"
 #include "core/programs/specialise.h"
 #include "core/programs/tcx_private.h"
+#include "dp/op.h"
 
 /* After core/tables/memory.h, which has the types of the maps. */
 #include "bpf/tcx.skel.h"
@@ -119,6 +120,7 @@ static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx)
         close(tcx->upcall_link_fd);
     }
     bpf_object__close(tcx->traced);
+    bpf_object__close(tcx->tracked);
     tcx_bpf__destroy(tcx->skel);
     oxdp_ticks_close(tcx->ticks);
     if (tcx->has_pair) {
@@ -320,6 +322,20 @@ int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at)
     return at->clsact ? put_filter(progs, at, NULL) : 0;
 }
 
+/* Gives ports the program that they are to have.  A device that is gone has none, and needs none. */
+static void renew(struct oxdp_progs *progs)
+{
+    for (uint32_t i = 0; i < progs->max_ports; i++) {
+        struct oxdp_attachment *at = &progs->attachments[i];
+
+        if (at->ifindex && at->clsact && !at->old_tcx) {
+            put_filter(progs, at, NULL);
+        } else if (at->ifindex && at->tcx_fd >= 0) {
+            bpf_link_update(at->tcx_fd, oxdp_tcx_program(progs->tcx), NULL);
+        }
+    }
+}
+
 int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error)
 {
     struct oxdp_tcx *tcx = progs->tcx;
@@ -328,21 +344,28 @@ int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error)
     if (!tcx || err) {
         return err;
     }
-    for (uint32_t i = 0; i < progs->max_ports; i++) {
-        struct oxdp_attachment *at = &progs->attachments[i];
-
-        /* A device that is gone has no program, and needs none. */
-        if (at->ifindex && at->clsact && !at->old_tcx) {
-            put_filter(progs, at, NULL);
-        } else if (at->ifindex && at->tcx_fd >= 0) {
-            bpf_link_update(at->tcx_fd, oxdp_tcx_program(tcx), NULL);
-        }
-    }
+    renew(progs);
     if (!on) {
         bpf_object__close(tcx->traced);
         tcx->traced = NULL;
     }
     return 0;
+}
+
+void oxdp_tcx_use(struct oxdp_progs *progs, struct bpf_object *object)
+{
+    struct oxdp_tcx *tcx = progs->tcx;
+    struct bpf_object *before = tcx->tracked;
+    bool is_traced = tcx->is_traced;
+
+    tcx->tracked = object;
+    tcx->over_ct = true;
+    oxdp_tcx_trace(progs, false, NULL);
+    if (is_traced) {
+        oxdp_tcx_trace(progs, true, NULL);
+    }
+    bpf_object__close(before);
+    __atomic_store_n(&tcx->capability.ops, tcx->capability.ops | UINT64_C(1) << DP_OP_CT, __ATOMIC_RELAXED);
 }
 
 /* A foreign program there serves the same purpose. */

@@ -33,10 +33,10 @@ static uint32_t upcall_max_len(void)
     return oxdp_tcx_upcall_mtu() - sizeof(struct bpf_upcall_header) + 18;
 }
 
-/* A copy of the object with its constants.  Only a program that is 'traced' has DP_PART_TRACE. */
-static void *put_constants(const struct oxdp_progs *progs, bool traced, const void *image, size_t size)
+/* A copy of the object with these constants.  Only a program that is 'traced' has DP_PART_TRACE. */
+static void *put_constants(const struct oxdp_constants *given, bool traced, const void *image, size_t size)
 {
-    struct oxdp_constants constants = progs->memory.constants;
+    struct oxdp_constants constants = *given;
 
     constants.omit.parts |= traced ? 0 : DP_PART_TRACE;
     return oxdp_constants_put(&constants, image, size);
@@ -48,7 +48,7 @@ static int open_object(const struct oxdp_progs *progs, struct oxdp_tcx *tcx, voi
     size_t size;
     const void *image = tcx_bpf__elf_bytes(&size);
 
-    *ret_image = put_constants(progs, false, image, size);
+    *ret_image = put_constants(&progs->memory.constants, false, image, size);
     tcx->skel = *ret_image ? calloc(1, sizeof *tcx->skel) : NULL;
     if (!tcx->skel) {
         return -ENOMEM;
@@ -88,6 +88,7 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
     err = err ? err : tcx_bpf__load(tcx->skel);
     err = err ? err : bpf_obj_get_info_by_fd(bpf_program__fd(tcx->skel->progs.oxdp_tcx), &info, &len);
     tcx->prog_id = info.id;
+    tcx->over_ct = oxdp_maps_have_ct(progs);
     free(image);
     malloc_trim(0);             /* libbpf had megabytes for a moment. */
     heard = oxdp_libbpf_heard();
@@ -105,12 +106,14 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
 
 int oxdp_tcx_program(const struct oxdp_tcx *tcx)
 {
-    return tcx->is_traced ? bpf_program__fd(bpf_object__find_program_by_name(tcx->traced, "oxdp_tcx"))
+    const struct bpf_object *object = tcx->is_traced ? tcx->traced : tcx->tracked;
+
+    return object ? bpf_program__fd(bpf_object__find_program_by_name(object, "oxdp_tcx"))
         : bpf_program__fd(tcx->skel->progs.oxdp_tcx);
 }
 
 /* Opens the object once more, over the maps of the first. */
-static int open_traced(const struct oxdp_tcx *tcx, const void *image, size_t size, struct bpf_object **ret_object)
+static int open_again(const struct oxdp_tcx *tcx, const void *image, size_t size, struct bpf_object **ret_object)
 {
     LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = tcx->skel->skeleton->name);
     struct bpf_object *object = bpf_object__open_mem(image, size, &opts);
@@ -133,6 +136,39 @@ static int open_traced(const struct oxdp_tcx *tcx, const void *image, size_t siz
     return err;
 }
 
+static int load_again(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, bool traced,
+                      struct bpf_object **ret_object, char **ret_error)
+{
+    struct bpf_object *object = NULL;
+    size_t size;
+    const void *image = tcx_bpf__elf_bytes(&size);
+    void *copy;
+    int err;
+
+    oxdp_libbpf_listen();
+    copy = put_constants(constants, traced, image, size);
+    err = copy ? open_again(tcx, copy, size, &object) : -ENOMEM;
+    err = err ? err : bpf_object__load(object);
+    free(copy);
+    malloc_trim(0);             /* libbpf had megabytes for a moment. */
+
+    const char *heard = oxdp_libbpf_heard();
+
+    if (err) {
+        bpf_object__close(object);
+        return oxdp_fail(err, ret_error, "the tcx program that %s does not load (%s); libbpf says: %s",
+                         traced ? "traces packets" : "tracks connections", strerror(-err), heard);
+    }
+    *ret_object = object;
+    return 0;
+}
+
+int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, struct bpf_object **ret_object,
+                       char **ret_error)
+{
+    return load_again(tcx, constants, false, ret_object, ret_error);
+}
+
 static uint32_t id_of(int prog_fd)
 {
     struct bpf_prog_info info = { 0 };
@@ -143,24 +179,12 @@ static uint32_t id_of(int prog_fd)
 
 int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error)
 {
-    struct bpf_object *object = NULL;
-    size_t size;
-    const void *image = tcx_bpf__elf_bytes(&size);
-    void *copy;
-    int err = 0;
-
     if (on && !tcx->traced) {
-        oxdp_libbpf_listen();
-        copy = put_constants(progs, true, image, size);
-        err = copy ? open_traced(tcx, copy, size, &object) : -ENOMEM;
-        err = err ? err : bpf_object__load(object);
-        free(copy);
+        int err = load_again(tcx, &progs->memory.constants, true, &tcx->traced, ret_error);
+
         if (err) {
-            bpf_object__close(object);
-            return oxdp_fail(err, ret_error, "the tcx program that traces packets does not load (%s); libbpf says: %s",
-                             strerror(-err), oxdp_libbpf_heard());
+            return err;
         }
-        tcx->traced = object;
     }
     tcx->is_traced = on;
     tcx->prog_id = id_of(oxdp_tcx_program(tcx));

@@ -12,6 +12,7 @@
 struct bpf_object;
 struct bpf_skb_output;
 struct oxdp_attachment;
+struct oxdp_constants;
 struct oxdp_progs;
 struct oxdp_ticks;
 struct tcx_bpf;
@@ -26,6 +27,8 @@ struct oxdp_tcx {
     int upcall_link_fd;                 /* -1: none. */
     struct bpf_object *traced;          /* The program with DP_PART_TRACE, while a trace runs; or NULL. */
     bool is_traced;                     /* Ports have that. */
+    struct bpf_object *tracked;         /* The program over the tables of connections, if it was loaded later; or NULL. */
+    bool over_ct;                       /* It is over them, or that was tried. */
     uint32_t prog_id;                   /* Of the program that ports have. */
 };
 
@@ -41,6 +44,14 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
 
 /* tcx_load.c: loads 'tcx->traced' over the same maps if 'on', and notes which program ports get. */
 int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error);
+
+/* tcx_load.c: loads the program over the same maps with 'constants'.  0; or a negative errno with a sentence in '*ret_error'.
+ * Any thread. */
+int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, struct bpf_object **ret_object,
+                       char **ret_error);
+
+/* Gives ports 'object', which oxdp_tcx_load_over() loaded, each from one packet to the next.  Takes it. */
+void oxdp_tcx_use(struct oxdp_progs *progs, struct bpf_object *object);
 
 /* tcx_load.c: the program that ports get. */
 int oxdp_tcx_program(const struct oxdp_tcx *tcx);

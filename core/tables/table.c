@@ -155,11 +155,11 @@ static void free_flow(struct oxdp_table *t, uint32_t index)
     for (uint32_t shard = 0; shard < t->mem.head->shards; shard++) {
         memset(&t->mem.stats[shard * t->mem.n_flows + index], 0, sizeof *t->mem.stats);
     }
-    free_ops(t, flow->ops, flow->n_ops);
-    t->free_flows[t->n_free_flows++] = index;
     if (t->callbacks.reclaimed) {
         t->callbacks.reclaimed(t->callbacks.aux, index, &final);
     }
+    free_ops(t, flow->ops, flow->n_ops);
+    t->free_flows[t->n_free_flows++] = index;
 }
 
 /* Copies a program; each operation also says what it and its followers need. */

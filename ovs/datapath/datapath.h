@@ -90,6 +90,10 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff pin_side    /* Of the pins of dp->progs. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct dpif_xdp_backoff track_side  /* Of programs that track connections. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint64_t track_seq                  /* What dpif_xdp_ct_news() was. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     unsigned int take_over_rounds OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool taken_over                     /* Programs of a previous instance are
                                          * gone. */

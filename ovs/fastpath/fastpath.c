@@ -21,6 +21,7 @@
 #include "ovs/base/usdt.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/fastpath/compile.h"
+#include "ovs/state/ct.h"
 #include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_fastpath);
@@ -30,7 +31,7 @@ static void reclaimed(void *fp, uint32_t index, const struct dp_stats *)
 static bool has_entries(const struct dpif_xdp_flow *);
 static enum dpif_xdp_fastpath_reason insert(
     struct dpif_xdp_fastpath *, struct dpif_xdp_flow *,
-                   const struct dpif_xdp_compiled *)
+                   struct dpif_xdp_compiled *)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 static struct mask_memo *mask_memo(const struct dpif_xdp_flow *);
 
@@ -536,13 +537,53 @@ dpif_xdp_fastpath_matched(const struct dpif_xdp_dp *dp,
     return deleted && !record->tracked ? NULL : flow;
 }
 
+/* Gives up what get_pairs() got for the first 'n' of these operations. */
+static void
+put_pairs(struct dpif_xdp_fastpath *fp, const struct dp_op *ops, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ops[i].code == DP_OP_CT) {
+            dpif_xdp_ct_op_put(fp->dp->ct, &ops[i]);
+        }
+    }
+}
+
+/* Has the tables of connections keep what operations CT name.  Returns false,
+ * with nothing got, if they have no room. */
+static bool
+get_pairs(struct dpif_xdp_fastpath *fp, struct dpif_xdp_compiled *compiled)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < compiled->n_ops; i++) {
+        struct dp_op *op = &compiled->ops[i];
+
+        if (op->code == DP_OP_CT
+            && !dpif_xdp_ct_op_get(fp->dp->ct, op,
+                                   &compiled->blobs[op->u.ct.blob],
+                                   compiled->ct_policy[n++])) {
+            put_pairs(fp, compiled->ops, i);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Puts 'flow' as 'compiled' into the tables.  Returns REASON_OK, or why it does
- * not fit. */
+ * not fit, or REASON_PAIR if it is there for the engine. */
 static enum dpif_xdp_fastpath_reason
 insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
-       const struct dpif_xdp_compiled *compiled)
+       struct dpif_xdp_compiled *compiled)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
+    enum dpif_xdp_fastpath_reason reason = REASON_OK;
+
+    if (!get_pairs(fp, compiled)) {
+        compiled->fate = DP_FATE_ENGINE;
+        compiled->n_ops = 0;
+        reason = REASON_PAIR;
+    }
+
     const struct oxdp_flow entry = {
         .key = &compiled->key,
         .mask = &compiled->mask,
@@ -566,6 +607,7 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
         if (compiled->fate == DP_FATE_GROUP) {
             oxdp_groups_put(fp->progs, compiled->arg);
         }
+        put_pairs(fp, compiled->ops, compiled->n_ops);
         return (full == OXDP_TABLE_FULL_MASKS ? REASON_MASKS
                 : full == OXDP_TABLE_FULL_WORDS ? REASON_WORDS
                 : REASON_FULL);
@@ -575,7 +617,7 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
     stats_change_begin(fp);
     flow->fp.index = index;
     stats_change_end(fp);
-    return REASON_OK;
+    return reason;
 }
 
 static struct mask_memo *
@@ -632,6 +674,8 @@ reclaimed(void *fp_, uint32_t index, const struct dp_stats *final)
     if (entry->fate == DP_FATE_GROUP) {
         oxdp_groups_put(fp->progs, entry->arg);
     }
+    put_pairs(fp, &oxdp_table_memory(fp->table)->ops[entry->ops],
+              entry->n_ops);
     flow->fp.n_packets += final->packets;
     flow->fp.n_bytes += final->bytes;
     flow->fp.used = MAX(flow->fp.used,

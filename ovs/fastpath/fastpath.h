@@ -58,6 +58,11 @@ void dpif_xdp_fastpath_hook_changed(struct dpif_xdp_dp *, odp_port_t port_no)
 void dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *, odp_port_t)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
+/* Reinstalls the flows that programs could not run because they lacked an
+ * operation: they track connections now. */
+void dpif_xdp_fastpath_tracks(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
 /* Reinstalls the flows that change when 'port_no' begins to send or to take
  * frames of several buffers, or does so no more. */
 void dpif_xdp_fastpath_buffers_changed(struct dpif_xdp_dp *, odp_port_t)

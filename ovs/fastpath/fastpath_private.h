@@ -31,6 +31,8 @@
       "or lower its MTU to 1,500")                                          \
     X(METER, "uses a meter beyond those that programs have",                \
       "use fewer meters, or lower numbers")                                 \
+    X(PAIR,  "gives connections a mark or label for which there is no room", \
+      "raise other_config:xdp-ct-max")                                      \
     X(GROUP, "outputs to a set of ports beyond those that programs have",   \
       "output to fewer different sets of ports, or set "                    \
       "options:xdp-hook=tcx, which needs no sets")                          \

@@ -183,6 +183,20 @@ dpif_xdp_fastpath_program_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
 }
 
 void
+dpif_xdp_fastpath_tracks(struct dpif_xdp_dp *dp)
+{
+    struct dpif_xdp_flow *flow;
+    uint32_t position = 0;
+
+    while (dp->fastpath && (flow = dpif_xdp_flow_next(&dp->flows,
+                                                      &position))) {
+        if (flow->fp.counted && flow->fp.reason == REASON_PROGRAM) {
+            reinstall(dp, flow);
+        }
+    }
+}
+
+void
 dpif_xdp_fastpath_buffers_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;

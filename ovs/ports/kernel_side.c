@@ -93,6 +93,17 @@ make_packets(struct dpif_xdp_dp *dp, char **errorp)
     return error;
 }
 
+/* The thread that loads programs is quiescent, and uses RCU for a moment. */
+static void
+adopt_connections(void *dp_, struct oxdp_progs *progs)
+{
+    struct dpif_xdp_dp *dp = dp_;
+
+    ovsrcu_quiesce_end();
+    dpif_xdp_ct_adopt(dp->ct, progs);
+    ovsrcu_quiesce_start();
+}
+
 static int
 load_programs(struct dpif_xdp_dp *dp, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
@@ -102,6 +113,8 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
         .max_sockets = DPIF_XDP_MAX_SOCKETS,
         .n_flows = dp->ports.n_fast_flows,
         .name = dp->name,
+        .before_load = adopt_connections,
+        .aux = dp,
     };
     int error;
 

@@ -181,6 +181,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
     dpif_xdp_port_lock(dp);
     dpif_xdp_take_over_run(dp);
     dpif_xdp_kernel_side_run(dp);
+    dpif_xdp_track_run(dp);
     dpif_xdp_senders_run(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         dpif_xdp_poll_port(dp, port);
@@ -221,6 +222,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
     dpif_xdp_shortcuts_wait(dp);
     dpif_xdp_take_over_wait(dp);
     dpif_xdp_kernel_side_wait(dp);
+    dpif_xdp_track_wait(dp);
     dpif_xdp_senders_wait(dp);
     dpif_xdp_port_unlock(dp);
 }

@@ -10,6 +10,7 @@
  *   serve.c          goes through the choices until one works
  *   hook.c           the choices: hooks and modes, best first
  *   kernel_side.c    what all ports with programs share
+ *   track.c          programs that track connections
  *   xdp.c tcx.c packet_socket.c   the ways to be served
  *   target.c shortcut.c limit.c   how and what programs send to the port
  *   guest.c          what a guest behind a tap leaves to be done
@@ -114,6 +115,12 @@ int dpif_xdp_kernel_side_prepare(struct dpif_xdp_dp *dp, char **errorp)
 void dpif_xdp_kernel_side_run(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_kernel_side_wait(const struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* track.c: programs get the tables of connections, when there are any. */
+void dpif_xdp_track_run(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_track_wait(const struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* kernel_side.c: what failed is tried again after 1 s, then 2, 4 ... 60.

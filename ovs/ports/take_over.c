@@ -12,6 +12,7 @@
 #include "ovs/engine/engine.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
+#include "ovs/state/ct.h"
 #include "util.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_take_over);
@@ -65,6 +66,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     }
     dp->ports.taken_over = true;
     dpif_xdp_meters_taken_over(&dp->meters);
+    dpif_xdp_ct_taken_over(dp->ct);
     dpif_xdp_internal_sweep();
     dpif_xdp_underlays_taken_over(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {

@@ -12,6 +12,9 @@
 #include "core/kernel/libbpf_log.h"
 #include "core/kernel/ticks.h"
 #include "core/programs/ct_pins.h"
+#include "core/programs/track.h"
+#include "dp/seam_native.h"
+#include "dp/ct.h"
 #include "ipf.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
@@ -43,6 +46,7 @@ dpif_xdp_ct_create(const char *name)
     atomic_init(&ct->tables, NULL);
     latch_init(&ct->exit);
     ct->wanted = seq_create();
+    ct->news = seq_create();
     dpif_xdp_ct_policies_init(ct);
     dpif_xdp_ct_expect_init(ct);
     return ct;
@@ -65,6 +69,7 @@ dpif_xdp_ct_destroy(struct dpif_xdp_ct *ct)
     oxdp_ct_destroy(tables);
     latch_destroy(&ct->exit);
     seq_destroy(ct->wanted);
+    seq_destroy(ct->news);
     ovs_mutex_destroy(&ct->mutex);
     ipf_destroy(ct->ipf);
     free(ct->name);
@@ -92,14 +97,14 @@ dpif_xdp_ct_ticks(const struct dpif_xdp_ct *ct, long long int ms)
 /* The ticks are the kernel's, which programs use, or without programs ours.
  * Returns whether they are the kernel's. */
 static bool
-start_ticks(struct dpif_xdp_ct *ct)
+start_ticks(struct dpif_xdp_ct *ct, bool has_programs)
     OVS_REQUIRES(dpif_xdp_ct_mutex)
 {
     struct oxdp_ticks *ticks;
     bool shared;
 
     oxdp_libbpf_listen();
-    shared = ct->progs && !oxdp_ticks_open(&ticks);
+    shared = has_programs && !oxdp_ticks_open(&ticks);
     oxdp_libbpf_heard();
     if (!shared) {
         ct->hz = PRIVATE_HZ;
@@ -124,20 +129,28 @@ left(void *ct_, uint32_t index)
     }
 }
 
-/* Makes the tables.  'old_fd' (NULL: none): those of the previous instance. */
 static void
-make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
+wait_for_programs(void *ct OVS_UNUSED)
+{
+    oxdp_grace(NULL);
+}
+
+/* Makes the tables, as maps if there are or will be programs.  'old_fd' (NULL:
+ * none): those of the previous instance. */
+static void
+make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd)
     OVS_REQUIRES(dpif_xdp_ct_mutex)
 {
     struct oxdp_ct_config config = {
         .n = ct->max,
         .left = left,
+        .grace = wait_for_programs,
         .aux = ct,
     };
     struct oxdp_ct *tables = NULL;
     int error;
 
-    config.maps = start_ticks(ct);      /* Not shared. */
+    config.maps = start_ticks(ct, has_programs);    /* Not shared. */
     config.hz = ct->hz;
     error = -oxdp_ct_create(&config, old_fd, &tables);
     if (error && config.maps) {
@@ -158,12 +171,20 @@ make_tables(struct dpif_xdp_ct *ct, const int *old_fd)
     ct->sweeper = ovs_thread_create("ct_sweep", sweep, ct);
     VLOG_INFO("%s: room for %"PRIu32" connections, %"PRIuSIZE" MB", ct->name,
               ct->max, oxdp_ct_bytes(ct->max) >> 20);
-    if (config.maps) {
-        error = -oxdp_ct_pins_add(ct->progs, tables);
-        if (error) {
-            VLOG_WARN("%s: connections will not outlive this process: cannot "
-                      "pin their tables (%s)", ct->name, ovs_strerror(error));
-        }
+    seq_change(ct->news);
+}
+
+/* Lets the tables, if they are maps, outlive this process. */
+static void
+pin_tables(struct dpif_xdp_ct *ct)
+    OVS_REQUIRES(dpif_xdp_ct_mutex)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_maps(ct);
+    int error = tables ? -oxdp_ct_pins_add(ct->progs, tables) : 0;
+
+    if (error) {
+        VLOG_WARN("%s: connections will not outlive this process: cannot pin "
+                  "their tables (%s)", ct->name, ovs_strerror(error));
     }
 }
 
@@ -176,7 +197,8 @@ dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
         dpif_xdp_ct_lock(ct);
         tables = dpif_xdp_ct_tables(ct);
         if (!tables && !ct->failed) {
-            make_tables(ct, NULL);
+            make_tables(ct, ct->progs, NULL);
+            pin_tables(ct);
             tables = dpif_xdp_ct_tables(ct);
         }
         dpif_xdp_ct_unlock(ct);
@@ -208,40 +230,115 @@ dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
 }
 
 void
-dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
+dpif_xdp_ct_adopt(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
 {
     int fd[OXDP_CT_N_TABLES];
-    uint32_t kept, lost;
     int error;
 
     dpif_xdp_ct_lock(ct);
-    ct->progs = progs;
-    if (dpif_xdp_ct_tables(ct)) {
-        VLOG_INFO("%s: connections were tracked before there were programs: "
-                  "they end with this process", ct->name);
-        dpif_xdp_ct_unlock(ct);
-        return;
-    }
-    error = oxdp_ct_pins_open_old(progs, fd);
-    if (!error) {
-        make_tables(ct, fd);
+    error = dpif_xdp_ct_tables(ct) ? 0 : oxdp_ct_pins_open_old(progs, fd);
+    if (!error && !dpif_xdp_ct_tables(ct)) {
+        make_tables(ct, true, fd);
         for (int i = 0; i < OXDP_CT_N_TABLES; i++) {
             close(fd[i]);
-        }
-        if (dpif_xdp_ct_tables(ct)) {
-            oxdp_ct_inherited(dpif_xdp_ct_tables(ct), &kept, &lost);
-            VLOG_INFO("%s: %"PRIu32" connections of the previous instance go "
-                      "on", ct->name, kept);
-            if (lost) {
-                VLOG_WARN("%s: there was no room for %"PRIu32" more: raise "
-                          "other_config:xdp-ct-max", ct->name, lost);
-            }
         }
     } else if (error == -ESTALE) {
         VLOG_INFO("%s: the connections of the previous instance are in tables "
                   "of another layout: tracking begins anew", ct->name);
     }
+    if (dpif_xdp_ct_maps(ct)) {
+        oxdp_track_set(progs, dpif_xdp_ct_maps(ct));
+    }
     dpif_xdp_ct_unlock(ct);
+}
+
+void
+dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
+{
+    struct oxdp_ct *tables;
+    uint32_t kept, lost;
+
+    dpif_xdp_ct_lock(ct);
+    ct->progs = progs;
+    tables = dpif_xdp_ct_tables(ct);
+    pin_tables(ct);
+    if (dpif_xdp_ct_maps(ct)) {
+        oxdp_ct_inherited(tables, &kept, &lost);
+        VLOG_INFO("%s: %"PRIu32" connections of the previous instance go on",
+                  ct->name, kept);
+        if (lost) {
+            VLOG_WARN("%s: there was no room for %"PRIu32" more: raise "
+                      "other_config:xdp-ct-max", ct->name, lost);
+        }
+    } else if (tables) {
+        VLOG_INFO("%s: connections were tracked before there were programs: "
+                  "they end with this process, and the engine tracks",
+                  ct->name);
+    }
+    dpif_xdp_ct_unlock(ct);
+}
+
+void
+dpif_xdp_ct_taken_over(struct dpif_xdp_ct *ct)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
+
+    if (tables) {
+        oxdp_ct_taken_over(tables);
+    }
+}
+
+struct oxdp_ct *
+dpif_xdp_ct_maps(const struct dpif_xdp_ct *ct)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
+
+    return tables && oxdp_ct_fd(tables, OXDP_CT_head) >= 0 ? tables : NULL;
+}
+
+struct seq *
+dpif_xdp_ct_news(const struct dpif_xdp_ct *ct)
+{
+    return ct->news;
+}
+
+void
+dpif_xdp_ct_tell(void *ct_)
+{
+    struct dpif_xdp_ct *ct = ct_;
+
+    seq_change(ct->news);
+}
+
+bool
+dpif_xdp_ct_op_get(struct dpif_xdp_ct *ct, struct dp_op *op,
+                   const struct dp_blob *blob, uint32_t policy)
+{
+    uint32_t flags = op->u.ct.flags;
+    uint64_t label[2] = { 0 };
+
+    if (flags & DP_CT_LABEL) {
+        memcpy(label, blob->ct.label, sizeof label);
+    }
+    if (!(flags & DP_CT_COMMIT)) {
+        return true;
+    }
+    if (!oxdp_ct_pair_get(dpif_xdp_ct_tables(ct),
+                          flags & DP_CT_MARK ? op->u.ct.mark : 0, label,
+                          &op->u.ct.marks)) {
+        return false;
+    }
+    op->u.ct.policy = dpif_xdp_ct_policy_hold(ct, policy);
+    return true;
+}
+
+void
+dpif_xdp_ct_op_put(struct dpif_xdp_ct *ct, const struct dp_op *op)
+{
+    if (op->u.ct.flags & DP_CT_COMMIT) {
+        oxdp_ct_pair_put(dpif_xdp_ct_tables(ct), op->u.ct.marks);
+        oxdp_ct_policy_put(dpif_xdp_ct_tables(ct), op->u.ct.policy);
+    }
 }
 
 /* What left is free when no engine thread and no program can hold it. */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct ct_dpif_timeout_policy;
+struct dp_blob;
 struct dp_op;
 struct dp_record_ct;
 struct dp_packet_batch;
@@ -26,6 +27,7 @@ struct nlattr;
 struct oxdp_ct;
 struct oxdp_progs;
 struct pkt_metadata;
+struct seq;
 
 /* 'name' is the datapath's, for the log. */
 struct dpif_xdp_ct *dpif_xdp_ct_create(const char *name);
@@ -35,10 +37,31 @@ void dpif_xdp_ct_destroy(struct dpif_xdp_ct *);
  * Returns false if there are tables of another size. */
 bool dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
 
-/* The programs are loaded.  The tables of the previous instance are
- * adopted.  Those that exist already stay memory of this process.  The caller
- * holds no lock that an engine thread needs. */
+/* Before programs are loaded: the tables of the previous instance, if it left
+ * any of our layout, are adopted, and programs get the tables that there are.
+ * After that: 'progs' are loaded, and the tables outlive this process.  Those
+ * that were made before there were programs do not, and programs do not get
+ * them.  The caller holds no lock that an engine thread needs. */
+void dpif_xdp_ct_adopt(struct dpif_xdp_ct *, struct oxdp_progs *);
 void dpif_xdp_ct_set_programs(struct dpif_xdp_ct *, struct oxdp_progs *);
+
+/* No program of the previous instance runs any more. */
+void dpif_xdp_ct_taken_over(struct dpif_xdp_ct *);
+
+/* The tables that programs can have, NULL while there are none. */
+struct oxdp_ct *dpif_xdp_ct_maps(const struct dpif_xdp_ct *);
+
+/* Changes when tables have been made, or dpif_xdp_ct_tell() was called. */
+struct seq *dpif_xdp_ct_news(const struct dpif_xdp_ct *);
+void dpif_xdp_ct_tell(void *ct);
+
+/* Completes an operation CT, which makes connections with policy number
+ * 'policy' of Open vSwitch: it holds the policy, and the pair of mark and label,
+ * which stand in 'blob' besides, until dpif_xdp_ct_op_put().  Returns false if
+ * there is no room for the pair. */
+bool dpif_xdp_ct_op_get(struct dpif_xdp_ct *, struct dp_op *,
+                        const struct dp_blob *, uint32_t policy);
+void dpif_xdp_ct_op_put(struct dpif_xdp_ct *, const struct dp_op *);
 
 /* The tables: NULL while there are none; and made if there are none.  The
  * latter returns NULL only if there is no memory. */

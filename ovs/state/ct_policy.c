@@ -85,6 +85,18 @@ dpif_xdp_ct_policy_index(struct dpif_xdp_ct *ct, uint32_t id)
     return p ? p->index : 0;
 }
 
+uint16_t
+dpif_xdp_ct_policy_hold(struct dpif_xdp_ct *ct, uint32_t id)
+{
+    uint16_t index;
+
+    dpif_xdp_ct_policies_lock(ct);
+    index = dpif_xdp_ct_policy_index(ct, id);
+    oxdp_ct_policy_hold(dpif_xdp_ct_tables(ct), index);
+    dpif_xdp_ct_policies_unlock(ct);
+    return index;
+}
+
 static void
 remove_policy(struct dpif_xdp_ct *ct, struct oxdp_ct *tables, struct policy *p)
     OVS_REQUIRES(dpif_xdp_policy_mutex)

@@ -36,6 +36,7 @@ struct dpif_xdp_ct {
     pthread_t sweeper;                  /* If there are tables. */
     struct latch exit;
     struct seq *wanted;                 /* Changes when it is not to wait. */
+    struct seq *news;                   /* dpif_xdp_ct_news(). */
 
     /* ct_policy.c */
     struct ovs_mutex policy_mutex;      /* dpif_xdp_policy_mutex: writers. */
@@ -172,7 +173,9 @@ void dpif_xdp_ct_help(struct dpif_xdp_ct *, struct dp_packet *,
 void dpif_xdp_ct_policies_init(struct dpif_xdp_ct *);
 void dpif_xdp_ct_policies_destroy(struct dpif_xdp_ct *);
 
-/* The index of policy number 'id' in the tables. */
+/* The index of policy number 'id' in the tables; and until
+ * oxdp_ct_policy_put(). */
 uint16_t dpif_xdp_ct_policy_index(struct dpif_xdp_ct *, uint32_t id);
+uint16_t dpif_xdp_ct_policy_hold(struct dpif_xdp_ct *, uint32_t id);
 
 #endif /* ovs/state/ct_private.h */

@@ -164,12 +164,11 @@ static inline void ct_world_finish(struct ct_world *w, struct dp_ct_run *run)
     if (run->remark) {
         uint64_t label[2] = { run->md.label[0], run->md.label[1] };
 
-        uint32_t before = w->tables.keys[DP_CT_REF_INDEX(run->ref)].marks;
         uint32_t marks = ct_world_intern(w, run->md.mark, label);
+        uint32_t before = dp_ct_remark(&w->ctx, run->ref, marks);
 
         w->tables.marks[marks].refs += marks != 0;
         w->tables.marks[before].refs -= before != 0;
-        dp_ct_remark(&w->ctx, run->ref, marks);
     }
 }
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ct() in the programs of XDP and tcx: the frames, the connections and the counts of OpenFlow rules are those of the engine,
+and packets of connections that are there stay in the programs."""
+import contextlib
+import re
+
+import pytest
+
+import conversations
+import lab
+import switch as switches
+import tiers
+
+HOOKS = ("xdp", "tcx", "both")
+TALKS = (("udp", conversations.udp), ("tcp", conversations.tcp), ("icmp", conversations.icmp), ("stray", conversations.stray))
+WORLDS = {"firewall": (conversations.firewall, conversations.RED), "translated": (conversations.translated, conversations.SEEN),
+          "several": (conversations.several, conversations.RED)}
+
+
+@pytest.fixture(autouse=True)
+def _only_xdp():
+    if switches.DATAPATH != "xdp":
+        pytest.skip("stock Open vSwitch has no programs")
+
+
+@contextlib.contextmanager
+def served(config):
+    """A switch with two silent hosts: (switch, their wires)."""
+    lab.new_host()
+    with contextlib.ExitStack() as world, switches.Switch() as switch:
+        for name, value in config.items():
+            switch.vsctl("set", "open", ".", f"other_config:{name}={value}")
+        yield switch, tiers.lay_wires(world, switch)
+        switch.expected.append("left allocated when ofproto")
+
+
+def set_rules(switch, name):
+    switch.flows("br0", *WORLDS[name][0](), "table=0,priority=0,actions=drop")
+
+
+def warm_up(switch, ends, name):
+    """Holds each talk once, so that flows are there, and waits until programs track."""
+    for _, talk in TALKS:
+        for v6 in False, True:
+            conversations.hold(ends, talk(4000, WORLDS[name][1], v6))
+    switch.appctl("dpctl/flush-conntrack")
+
+
+def tracks(switch):
+    return lab.wait_until(lambda: "programs track connections now" in "\n".join(switch.log()), "programs that track")
+
+
+def observe(switch, ends, name):
+    """What becomes of each talk, the connections after it, and what rules counted."""
+    seen, port = {}, 5000
+    for talk_name, talk in TALKS:
+        for v6 in False, True:
+            port += 1
+            seen[talk_name, v6] = conversations.hold(ends, talk(port, WORLDS[name][1], v6))
+    seen["connections"] = conversations.connections(switch)
+    return seen
+
+
+def up(switch):
+    """Packets that programs handed to the engine, by reason."""
+    return {text: n for text, n in switch.stats("programs").items() if text.startswith("handed to the engine") and n}
+
+
+def differences(wanted, got):
+    for key in wanted:
+        if wanted[key] != got[key]:
+            yield f"{key}:\n" + "\n".join(f"    {a}\n    {b}" for a, b in zip(wanted[key], got[key]) if a != b)
+            yield f"    {len(wanted[key])} and {len(got[key])}"
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_as_the_engine(hook, name):
+    results = []
+    for config in {"xdp-offload": "false"}, {"xdp-hook": hook}:
+        with served(config) as (switch, ends):
+            set_rules(switch, name)
+            warm_up(switch, ends, name)
+            if results:
+                tracks(switch)
+            results.append(observe(switch, ends, name))
+            if len(results) == 2:
+                print(switch.appctl("xdp/stats"))
+    wrong = list(differences(*results))
+    assert not wrong, "\n".join(wrong)
+    assert len(results[0]["connections"]) > 4
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_established_stay_in_the_programs(hook):
+    with served({"xdp-hook": hook}) as (switch, ends):
+        set_rules(switch, "translated")
+        warm_up(switch, ends, "translated")
+        tracks(switch)
+        warm_up(switch, ends, "translated")
+        before = up(switch)
+        for v6 in False, True:
+            for talk in conversations.udp, conversations.tcp:
+                came = conversations.hold(ends, talk(6000, conversations.SEEN, v6))
+                assert sum(frame is None for _, frame in came) == (talk is conversations.tcp)
+        assert up(switch) == before
+        runs = [line for line in switch.dump_flows("-m") if "ct(" in line]
+        assert runs and all(re.search(r"dp:(xdp|tcx)", line) for line in runs if "packets:0," not in line)
