@@ -13,6 +13,7 @@
 
 static int init_head(struct oxdp_ct *);
 static int inherit(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES]);
+static void forget_old(struct oxdp_ct *);
 
 int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret)
     OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
@@ -59,6 +60,7 @@ void oxdp_ct_destroy(struct oxdp_ct *ct)
     if (ct) {
         oxdp_ct_memory_destroy(&ct->mem, ct->fd);
         oxdp_ct_marks_destroy(ct);
+        forget_old(ct);
         free(ct->limbo);
         free(ct->inherited);
         pthread_mutex_destroy(&ct->mutex);
@@ -102,16 +104,21 @@ static int init_head(struct oxdp_ct *ct)
 static int inherit(struct oxdp_ct *ct, const int old_fd[OXDP_CT_N_TABLES])
 {
     uint32_t n = oxdp_ct_memory_n(old_fd);
-    struct dp_ct_tables old;
-    int fd[OXDP_CT_N_TABLES];
-    int err = 0;
 
-    if (n && !oxdp_ct_memory_create(n, true, old_fd, &old, fd)) {
-        oxdp_ct_freeze(ct, old.head);
-        err = oxdp_ct_copy(ct, &old);
-        oxdp_ct_memory_destroy(&old, fd);
+    if (!n || oxdp_ct_memory_create(n, true, old_fd, &ct->old, ct->old_fd)) {
+        return 0;
     }
-    return err;
+    oxdp_ct_freeze(ct, ct->old.head);
+    return oxdp_ct_copy(ct);
+}
+
+static void forget_old(struct oxdp_ct *ct)
+{
+    if (ct->old.head) {
+        oxdp_ct_memory_destroy(&ct->old, ct->old_fd);
+    }
+    free(ct->copied);
+    ct->copied = NULL;
 }
 
 void oxdp_ct_taken_over(struct oxdp_ct *ct)
@@ -127,6 +134,7 @@ void oxdp_ct_taken_over(struct oxdp_ct *ct)
     }
     free(ct->inherited);
     ct->inherited = NULL;
+    forget_old(ct);
     oxdp_ct_unlock(ct);
 }
 

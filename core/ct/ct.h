@@ -54,6 +54,10 @@ size_t oxdp_ct_bytes(uint32_t n);
  * connections until adopted tables are ready; in tables that were copied they make none any more.  0 or a negative errno. */
 int oxdp_ct_create(const struct oxdp_ct_config *, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret);
 
+/* Connections that were copied get the state that the previous instance's programs have made of them meanwhile: call it just
+ * before they are replaced, and just after that. */
+void oxdp_ct_catch_up(struct oxdp_ct *);
+
 /* No program of the previous instance runs any more, whose flows name pairs of marks and policies. */
 void oxdp_ct_taken_over(struct oxdp_ct *);
 void oxdp_ct_destroy(struct oxdp_ct *);         /* Maps that are pinned live on.  NULL is allowed. */

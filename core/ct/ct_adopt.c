@@ -227,17 +227,27 @@ static bool copy_one(struct oxdp_ct *ct, struct dp_ct_tables *old, uint32_t from
     return true;
 }
 
-/* 'ct' is empty, and its free list not made. */
-int oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
+static struct dp_ct_words words_of(const struct dp_ct_life *life)
 {
-    struct dp_ct_tables *t = &ct->mem;
+    return (struct dp_ct_words) {
+        .state = DP_READ_ONCE(life->state),
+        .window = { DP_READ_ONCE(life->window[0]), DP_READ_ONCE(life->window[1]) },
+    };
+}
+
+/* 'ct' is empty, and its free list not made. */
+int oxdp_ct_copy(struct oxdp_ct *ct)
+{
+    struct dp_ct_tables *t = &ct->mem, *old = &ct->old;
     struct oxdp_ct before = { .mem = *old };
     uint8_t *published;
     uint32_t to = 0;
 
     before.ctx.ct = &before.mem;
     published = find_published(&before, NULL);
-    if (!published) {
+    ct->copied = calloc(t->n_keys, sizeof *ct->copied);
+    if (!published || !ct->copied) {
+        free(published);
         return -ENOMEM;
     }
     memcpy(t->policies, old->policies, t->n_policies * sizeof *t->policies);
@@ -252,6 +262,9 @@ int oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
     for (uint32_t i = 0; i < old->n_keys; i++) {
         if (is_whole(&before, published, i)) {
             if (to < t->n_keys && copy_one(ct, old, i, to)) {
+                ct->copied[to] = (struct oxdp_ct_copied) {
+                    .from = i, .generation = t->keys[to].generation, .words = words_of(&t->lives[to]),
+                };
                 to++;
                 ct->kept++;
             } else {
@@ -261,4 +274,35 @@ int oxdp_ct_copy(struct oxdp_ct *ct, struct dp_ct_tables *old)
     }
     free(published);
     return 0;
+}
+
+/* As a packet of another CPU would: what the old tables have is merged into what the new ones have. */
+static void catch_up(struct oxdp_ct *ct, struct oxdp_ct_copied *copied, uint32_t index)
+{
+    const struct dp_ct_life *from = &ct->old.lives[copied->from];
+    struct dp_ct_life *to = &ct->mem.lives[index];
+    struct dp_ct_words words = words_of(from);
+    uint32_t used = DP_READ_ONCE(from->used);
+
+    dp_ct_put_window(&to->window[0], copied->words.window[0], words.window[0]);
+    dp_ct_put_window(&to->window[1], copied->words.window[1], words.window[1]);
+    dp_ct_put_state(&to->state, copied->words.state, words.state);
+    if ((int32_t) (used - DP_READ_ONCE(to->used)) > 0) {
+        DP_WRITE_ONCE(to->used, used);
+    }
+    if (words.state & DP_CT_DEAD) {
+        dp_ct_kill(&ct->ctx, index);
+    }
+    copied->words = words;
+}
+
+void oxdp_ct_catch_up(struct oxdp_ct *ct)
+{
+    oxdp_ct_lock(ct);
+    for (uint32_t i = 0; ct->copied && i < ct->mem.n_keys; i++) {
+        if (ct->copied[i].generation && ct->copied[i].generation == ct->mem.keys[i].generation) {
+            catch_up(ct, &ct->copied[i], i);
+        }
+    }
+    oxdp_ct_unlock(ct);
 }

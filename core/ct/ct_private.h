@@ -8,6 +8,14 @@
 #include "core/ct/ct.h"
 #include "core/locks.h"
 #include "dp/seam_native.h"
+#include "dp/ct.h"
+
+/* A connection that was copied. */
+struct oxdp_ct_copied {
+    uint32_t from;              /* Its index in the old tables. */
+    uint32_t generation;        /* Of its entry in the new ones; 0: none was copied there. */
+    struct dp_ct_words words;   /* What was copied last. */
+};
 
 struct oxdp_ct {
     struct dp_ct_tables mem;
@@ -28,6 +36,10 @@ struct oxdp_ct {
     struct oxdp_ct_marks_index *marks;
     /* oxdp_ct_policy_get() without _put(). */
     uint32_t policy_holders[OXDP_CT_POLICIES] OXDP_GUARDED_BY(oxdp_ct_mutex);
+    /* Until oxdp_ct_taken_over(): tables of another size, and by index what was copied from them; NULL: nothing. */
+    struct dp_ct_tables old;
+    int old_fd[OXDP_CT_N_TABLES];
+    struct oxdp_ct_copied *copied;
     /* What flows of the previous instance's programs may name, until oxdp_ct_taken_over(): by pair, whether it is held for them;
      * NULL: nothing.  All policies are.  Made by oxdp_ct_create(). */
     bool *inherited;
@@ -58,10 +70,10 @@ uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);
 /* core/ct/ct_adopt.c.  From when this returns on no program makes connections in the tables with this head. */
 void oxdp_ct_freeze(struct oxdp_ct *, struct dp_ct_head *);
 
-/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of 'old', in tables of the same layout and
- * another size.  0 or -ENOMEM. */
+/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of ct->old, in tables of the same layout and
+ * another size, and notes which in ct->copied.  0 or -ENOMEM. */
 int oxdp_ct_adopt(struct oxdp_ct *);
-int oxdp_ct_copy(struct oxdp_ct *, struct dp_ct_tables *old);
+int oxdp_ct_copy(struct oxdp_ct *);
 
 /* Rebuilds the free list from the entries' flags. */
 void oxdp_ct_list_free(struct oxdp_ct *);

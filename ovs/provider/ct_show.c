@@ -5,6 +5,7 @@
 #include "ovs/provider/appctl.h"
 
 #include "core/ct/ct.h"
+#include "core/programs/track.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
@@ -79,6 +80,8 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
     dpif_xdp_report_int(report, "kept", kept);
     dpif_xdp_report_int(report, "expected", dpif_xdp_ct_n_expected(dp->ct));
     dpif_xdp_report_bool(report, "tcp_sequence_check", !head->no_seq_check);
+    dpif_xdp_report_bool(report, "programs_track",
+                         dp->progs && oxdp_track_is_on(dp->progs));
     dpif_xdp_report_bool(report, "in_maps",
                          oxdp_ct_fd(tables, OXDP_CT_head) >= 0);
     if (oxdp_ct_limit_get(tables, DP_CT_ZONE_DEFAULT, &limit, &count)) {
@@ -106,9 +109,12 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
                   ? "" : ", lost when the daemon ends",
                   INT(report, "max_connections"), INT(report, "no_room"));
     ds_put_format(ds, "  kept over the last restart:%"PRIu64" expected by "
-                  "helpers:%"PRIu64" tcp-sequence-check:%s\n",
+                  "helpers:%"PRIu64" tcp-sequence-check:%s "
+                  "programs-track:%s\n",
                   INT(report, "kept"), INT(report, "expected"),
                   dpif_xdp_report_get_bool(report, "tcp_sequence_check")
+                  ? "yes" : "no",
+                  dpif_xdp_report_get_bool(report, "programs_track")
                   ? "yes" : "no");
     if (dpif_xdp_report_get(report, "default_limit")) {
         ds_put_format(ds, "  all zones without a limit: limit:%"PRIu64

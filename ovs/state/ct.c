@@ -279,6 +279,16 @@ dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
 }
 
 void
+dpif_xdp_ct_catch_up(struct dpif_xdp_ct *ct)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
+
+    if (tables) {
+        oxdp_ct_catch_up(tables);
+    }
+}
+
+void
 dpif_xdp_ct_taken_over(struct dpif_xdp_ct *ct)
 {
     struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);

@@ -70,6 +70,11 @@ def translated_network(network):
     return network
 
 
+def programs_track(switch):
+    """Waits until programs do, so that the connections change in them while no daemon runs."""
+    lab.wait_until(lambda: "programs-track:yes" in switch.appctl("xdp/ct-show"), "programs that track")
+
+
 def restart(switch, how):
     switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
     end(switch, how)
@@ -84,6 +89,7 @@ def test_tcp_with_nat_goes_on(translated, how):
     switch = translated.switch
     with traffic.Connection(translated.red, translated.green, "10.0.0.2") as connection:
         connection.goes_on()
+        programs_track(switch)
         before = connections(switch)
         assert len(before) == len(ZONES) and sum(SEEN in line for line in before) == 1
         for _ in range(2):
@@ -101,6 +107,7 @@ def test_room_changes(translated):
     switch = translated.switch
     with traffic.Connection(translated.red, translated.green, "10.0.0.2") as connection:
         connection.goes_on()
+        programs_track(switch)
         before = connections(switch)
         switch.vsctl("set", "open", ".", "other_config:xdp-ct-max=5000")
         restart(switch, "kill")

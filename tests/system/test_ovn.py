@@ -37,9 +37,11 @@ def fixture_hosts(world):
 
 def test_three_hosts(hosts):
     """Switches, a router, stateful ACLs, a load balancer and SNAT work over three hosts, and leave no warning."""
+    for host in "host1", "host2", "host3":
+        lab.wait_until(lambda at=host: "programs track connections now" in "\n".join(hosts.log(at)), "programs that track")
     said = hosts("try", limit=300)
-    rates = re.findall(r"([\d.]+) Gb/s", said)
-    assert len(rates) == PATHS and all(float(rate) > 0.01 for rate in rates), said
+    rates = re.findall(r"([\d.]+) Gb/s +([\d.]+) %", said)
+    assert len(rates) == PATHS and all(float(rate) > 0.01 and float(share) > 95 for rate, share in rates), said
 
     assert "0 received" not in hosts("exec", "a", "ping", "-c", "1", "10.2.0.15")
     # Nobody listens: a packet that the ACLs let in would be refused.
