@@ -83,10 +83,14 @@ def tcp(port, seen=RED, v6=False):
 
 
 def stray(port, seen=RED, v6=False):
-    """What belongs to no connection: an answer without a SYN, a damaged datagram, port 0, a reset."""
-    broken = Ether(_frame("red", seen, v6, UDP(sport=port, dport=7, chksum=1)))
-    return [("green", _frame("green", seen, v6, TCP(sport=80, dport=port, flags="SA", ack=5))), ("red", raw(broken)),
+    """What belongs to no connection: an answer without a SYN, port 0, a reset."""
+    return [("green", _frame("green", seen, v6, TCP(sport=80, dport=port, flags="SA", ack=5))),
             ("red", _frame("red", seen, v6, UDP(sport=0, dport=7))), ("red", _frame("red", seen, v6, TCP(sport=port, flags="R")))]
+
+
+def damaged(port, seen=RED, v6=False):
+    """A datagram whose checksum is wrong."""
+    return [("red", _frame("red", seen, v6, UDP(sport=port, dport=7, chksum=1)))]
 
 
 def hold(ends, steps):
