@@ -64,6 +64,15 @@ struct bench_frame6 {
 _Static_assert(sizeof(struct bench_tagged_frame) == sizeof(struct bench_frame) + 4, "a tag more");
 _Static_assert(sizeof(struct bench_frame6) == sizeof(struct bench_frame) + 20, "a longer IP header");
 
+/* Before the frame with --tunnel: the headers of a tunnel to BENCH_TUNNEL_MAC and BENCH_TUNNEL_DST, with VNI 0 or no key.  The
+ * flows come from --endpoints source addresses, BENCH_TUNNEL_SRC and those behind it. */
+#define BENCH_TUNNEL_MAC { 2, 0, 0, 0, 0, 0x63 }
+#define BENCH_TUNNEL_SRC 0xac1f0002u    /* 172.31.0.2, host byte order. */
+#define BENCH_TUNNEL_DST 0xac1f0001u    /* 172.31.0.1. */
+#define BENCH_TUNNEL_MAX 64
+#define BENCH_VXLAN_PORT 4789
+#define BENCH_GENEVE_PORT 6081
+
 /* Where the L2 forwarder sends a frame: key of its table. */
 struct bench_l2_key {
     __u16 vlan;                     /* VLAN identifier, host byte order; 0: no tag. */

@@ -152,12 +152,47 @@ static struct bench_frame6 first_frame6(const struct bench_options *options)
     return frame;
 }
 
+/* The headers of --tunnel, to '*header'; returns their length.  Geneve has one option of 4 bytes. */
+static uint32_t tunnel_header(const struct bench_options *options, uint8_t header[BENCH_TUNNEL_MAX])
+{
+    static const uint8_t vxlan[] = { 8, 0, 0, 0, 0, 0, 0, 0 };
+    static const uint8_t geneve[] = { 2, 0, 0x65, 0x58, 0, 0, 0, 0, 1, 2, 0x80, 1, 0, 0, 0, 1 };
+    static const uint8_t gre[] = { 0, 0, 0x65, 0x58 };
+    bool is_gre = !strcmp(options->tunnel, "gre"), is_vxlan = !strcmp(options->tunnel, "vxlan");
+    const uint8_t *own = is_gre ? gre : is_vxlan ? vxlan : geneve;
+    uint32_t own_len = is_gre ? sizeof(gre) : is_vxlan ? sizeof(vxlan) : sizeof(geneve);
+    uint32_t ip_len = is_gre ? 34 : 42;         /* Up to what is the tunnel's own. */
+    uint32_t src = htonl(BENCH_TUNNEL_SRC), dst = htonl(BENCH_TUNNEL_DST);
+    struct bench_frame outer = {
+        .eth_dst = BENCH_TUNNEL_MAC,
+        .eth_type = htons(0x0800),
+        .ip_ihl_version = 0x45,
+        .ip_len = htons(options->size - 14),
+        .ip_ttl = 64,
+        .ip_proto = is_gre ? 47 : 17,
+        .udp_src = htons(50000),
+        .udp_dst = htons(is_vxlan ? BENCH_VXLAN_PORT : BENCH_GENEVE_PORT),
+        .udp_len = htons(options->size - 34),
+    };
+
+    memcpy(outer.eth_src, options->eth_src, 6);
+    memcpy(outer.ip_src, &src, 4);
+    memcpy(outer.ip_dst, &dst, 4);
+    outer.ip_check = htons(ip_checksum(&outer.ip_ihl_version));
+    memcpy(header, &outer, ip_len);
+    memcpy(header + ip_len, own, own_len);
+    return ip_len + own_len;
+}
+
 /* Moves the thread to --cpu and loads the generator, which sends into --dev.  NULL after having said why not. */
 static struct traffic_bpf *load(const struct bench_options *options)
 {
-    struct bench_frame frame = first_frame(options);
+    struct bench_options inside = *options;
+    uint8_t header[BENCH_TUNNEL_MAX] = { 0 };
     struct traffic_bpf *skel;
 
+    if (options->tunnel)
+        inside.size -= tunnel_header(options, header);
     if (bench_move_to_cpu(options->cpu))
         return NULL;
     skel = traffic_bpf__open();
@@ -169,7 +204,10 @@ static struct traffic_bpf *load(const struct bench_options *options)
     skel->rodata->vlan_tci = htons(options->vlan);
     skel->rodata->ip6 = options->ip6;
     skel->rodata->n_receivers = options->receivers;
-    skel->bss->first_frame = frame;
+    skel->rodata->tunnel_len = options->size - inside.size;
+    skel->rodata->n_endpoints = options->endpoints;
+    memcpy(skel->bss->tunnel_header, header, sizeof(header));
+    skel->bss->first_frame = first_frame(&inside);
     skel->bss->first_frame6 = first_frame6(options);
     if (traffic_bpf__load(skel)) {
         fprintf(stderr, "bench-traffic: cannot load the generator: %s\n", strerror(errno));

@@ -40,6 +40,7 @@ static const char usage[] =
     "  generate  send UDP frames out of --dev DEVICE: --flows N, --rate PPS (0: maximum), --seconds S, --cpu N,\n"
     "            --size BYTES, --batch N, --src MAC, --dst MAC, --vlan VID, --ip6,\n"
     "            --receivers N (spread over N destination addresses), --call FRAMES (per test run),\n"
+    "            --tunnel vxlan|geneve|gre (--size is that of the whole), --endpoints N (tunnels from N addresses),\n"
     "            --hold DEVICE (where its program is attached; the loopback device),\n"
     "            --plain (without an attached program, so that each test run waits for RCU)\n"
     "  turns     send as generate does, a test run into --dev and one into --to by turns; prints the nanoseconds\n"
@@ -149,6 +150,7 @@ static const struct option longopts[] = {
     { "file", required_argument, NULL, 'F' },  { "hold", required_argument, NULL, 'H' },
     { "generic", no_argument, NULL, 'g' },     { "back", no_argument, NULL, 'B' },
     { "tcp", no_argument, NULL, 'T' },         { "help", no_argument, NULL, 'h' },
+    { "tunnel", required_argument, NULL, 'u' }, { "endpoints", required_argument, NULL, 'E' },
     { 0 },
 };
 
@@ -168,6 +170,14 @@ static bool set_option(struct bench_options *options, int c, char *arg)
     case 'R':
         ok = parse_number(arg, 1, UINT8_MAX, &number);
         options->receivers = number;
+        break;
+    case 'u':
+        options->tunnel = arg;
+        ok = !strcmp(arg, "vxlan") || !strcmp(arg, "geneve") || !strcmp(arg, "gre");
+        break;
+    case 'E':
+        ok = parse_number(arg, 1, 200, &number);
+        options->endpoints = number;
         break;
     case 'C':
         ok = parse_number(arg, 1, 1 << 24, &number);
@@ -249,6 +259,7 @@ static int parse_options(int argc, char *argv[], struct bench_options *options)
 
     *options = (struct bench_options) {
         .flows = 1, .seconds = 1, .cpu = -1, .size = BENCH_FRAME_MIN, .batch = 64, .call = 16384, .receivers = 1,
+        .endpoints = 1,
         .eth_src = { 2, 0, 0, 0, 0, 1 }, .eth_dst = { 2, 0, 0, 0, 0, 2 },
     };
     while ((c = getopt_long(argc, argv, "h", longopts, &index)) != -1) {

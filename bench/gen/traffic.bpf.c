@@ -19,6 +19,9 @@ const volatile __u32 n_flows = 1;
 const volatile __u16 vlan_tci;                  /* Network byte order; 0: no tag. */
 const volatile bool ip6;
 const volatile __u8 n_receivers = 1;            /* Flow I goes to the I-th address after eth_dst, modulo this. */
+const volatile __u32 tunnel_len;                /* Bytes of tunnel_header, an even number; 0: no tunnel. */
+const volatile __u8 n_endpoints = 1;
+__u8 tunnel_header[BENCH_TUNNEL_MAX];           /* That of the first endpoint. */
 struct bench_frame first_frame;                 /* Flow 0; ip_check is right for it. */
 struct bench_frame6 first_frame6;
 
@@ -65,6 +68,7 @@ static __u32 next_flow;                         /* One thread generates per load
 
 static __always_inline void write_frame(struct bench_frame *frame, __u32 flow);
 static __always_inline void write_frame6(struct bench_frame6 *frame, __u32 flow);
+static __always_inline void write_tunnel(struct bench_frame *outer, __u32 flow);
 static __always_inline bool is_ours(const void *data, const void *end);
 
 /* Writes the next flow's frame and sends it.  Every header byte is written each time, because a recycled
@@ -81,6 +85,11 @@ int bench_generate(struct xdp_md *ctx)
         if (data + sizeof(struct bench_frame6) > end)
             return XDP_ABORTED;
         write_frame6(data, flow);
+    } else if (tunnel_len) {
+        if (data + tunnel_len + sizeof(struct bench_frame) > end)
+            return XDP_ABORTED;
+        write_tunnel(data, flow);
+        write_frame(data + tunnel_len, flow);
     } else if (vlan_tci) {
         struct bench_tagged_frame *tagged = data;
         struct bench_frame frame;
@@ -185,6 +194,20 @@ static __always_inline void write_frame(struct bench_frame *frame, __u32 flow)
     frame->ip_check = bpf_htons(~((sum & 0xffff) + (sum >> 16)));
 }
 
+/* Always BENCH_TUNNEL_MAX bytes, which header and frame have together; the frame comes after it. */
+static __always_inline void write_tunnel(struct bench_frame *outer, __u32 flow)
+{
+    __u32 endpoint = flow % n_endpoints;
+    __u8 *bytes = (__u8 *)outer;
+    __u32 sum;
+
+    for (int i = 0; i < BENCH_TUNNEL_MAX; i += 2)
+        *(__u16 *)(bytes + i) = *(__u16 *)(tunnel_header + i);
+    outer->ip_src[3] += endpoint;
+    sum = (__u16)~bpf_ntohs(outer->ip_check) + endpoint;    /* RFC 1624. */
+    outer->ip_check = bpf_htons(~((sum & 0xffff) + (sum >> 16)));
+}
+
 static __always_inline void write_frame6(struct bench_frame6 *frame, __u32 flow)
 {
     __builtin_memcpy(frame, &first_frame6, sizeof(*frame));
@@ -202,7 +225,8 @@ static __always_inline bool is_ours(const void *data, const void *end)
         return false;
     switch (frame->eth_type) {
     case bpf_htons(0x0800):
-        return frame->ip_proto == 47 || frame->udp_dst == bpf_htons(BENCH_DST_PORT);     /* In GRE, too. */
+        return frame->ip_proto == 47 || frame->udp_dst == bpf_htons(BENCH_DST_PORT)     /* In a tunnel, too. */
+               || frame->udp_dst == bpf_htons(BENCH_VXLAN_PORT) || frame->udp_dst == bpf_htons(BENCH_GENEVE_PORT);
     case bpf_htons(0x86dd):
         return (void *)(frame6 + 1) <= end && frame6->udp_dst == bpf_htons(BENCH_DST_PORT);
     case bpf_htons(0x8100):

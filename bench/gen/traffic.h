@@ -23,6 +23,8 @@ struct bench_options {
     struct in_addr address;         /* Whom to ping, or as whom to answer. */
     uint16_t vlan;                  /* VLAN tag of generated frames; 0: none. */
     bool ip6;                       /* Generate IPv6. */
+    const char *tunnel;             /* Generate frames in a tunnel: "vxlan", "geneve", "gre"; NULL: in none. */
+    uint8_t endpoints;              /* Flows come from so many ends of tunnels. */
     bool new_flows;                 /* Ping: a new source port for each request. */
     bool tcp;                       /* Ping: over TCP. */
     bool generic;                   /* Attach in generic mode: behind the driver, on skbs. */

@@ -6,7 +6,7 @@ import pathlib
 import re
 import shutil
 
-from bench.lib import attack, world
+from bench.lib import attack, tunnel, world
 
 RUN = pathlib.Path("/run/ovs")              # A tmpfs of the measurement's own mount namespace.
 
@@ -36,6 +36,9 @@ RULES = {
     "l2": [f"vlan_tci=0x0000/0x1fff,dl_dst={world.sink_mac(0)},actions=output:sw1",
            f"vlan_tci=0x0000/0x1fff,dl_dst={world.GENERATOR_MAC},actions=output:sw0"],
     "gre": ["in_port=sw0,actions=output:gre0"],
+    "tunnel": [],                           # lib/tunnel.py; the next are what it may change to.
+    **tunnel.RULES,
+    "tunnel-tcp": ["actions=NORMAL"],
     # What lib/attack.py attacks; the generator's traffic is the victim's.
     "access-list": ["priority=3,udp,in_port=sw0,tp_dst=9,actions=output:sw1",
                     f"priority=2,udp,in_port=sw0,nw_src={attack.ALLOWED_IP},actions=output:sw1",
@@ -96,6 +99,7 @@ class OvsPeer:
     cpu_mask = 1 << world.SWITCH_CPU        # Where threads that move packets run; None: anywhere.
     offloads = False                        # Whether hosts behind its ports may leave work to their devices.
     options = {}                            # Open_vSwitch:other_config, set before there is a datapath.
+    run = RUN
     rules = frozenset(RULES)
     sink_at = ("s0", "sink")
 
@@ -125,38 +129,42 @@ class OvsPeer:
         if options:                         # All at once: dpdk-init makes the daemon read the others.
             self.vsctl("--no-wait", "set", "open", ".", *(f"other_config:{option}={value}"
                                                           for option, value in options.items()))
-        if rule == "gre":
-            self._add_bridge("br-wire", ports[1:])
-            self._add_bridge("br0", ports[:1])
+        if rule == "tunnel":
+            tunnel.start(self, ports)
+        elif rule == "tunnel-tcp":
+            tunnel.start_tcp(self, ports)
+        elif rule == "gre":
+            self.add_bridge("br-wire", ports[1:])
+            self.add_bridge("br0", ports[:1])
             self._make_tunnel()
         else:
-            self._add_bridge("br0", ports)
-        if rule:
-            self._set_flows("br0", rules_for(rule, ports))
+            self.add_bridge("br0", ports)
+        if rules_for(rule, ports):
+            self.set_flows("br0", rules_for(rule, ports))
 
     def rest(self):
         """Brings it into the state that it has when it has forwarded the same flows for a while."""
 
     def change_rule(self, rule):
         """Another of the rules that do not depend on ports, while frames may come; returns when flows follow it."""
-        self._set_flows("br0", RULES[rule])
+        self.set_flows("br0", RULES[rule])
         self.appctl("revalidator/wait")
 
     def change_chain(self, _w, ports):
         """Frames go from each port to the next one from now on."""
-        self._set_flows("br0", rules_for("chain", ports))
+        self.set_flows("br0", rules_for("chain", ports))
         self.appctl("revalidator/wait")
 
     def change_flood(self, _w, ports, n):
         """Frames from the first port go to the next 'n' from now on."""
-        self._set_flows("br0", [f"in_port={ports[0]},actions={','.join(f'output:{port}' for port in ports[1:n + 1])}"])
+        self.set_flows("br0", [f"in_port={ports[0]},actions={','.join(f'output:{port}' for port in ports[1:n + 1])}"])
         self.appctl("revalidator/wait")
 
     def interface(self, _port):
         """What is set in a port's Interface record."""
         return []
 
-    def _add_bridge(self, bridge, ports):
+    def add_bridge(self, bridge, ports):
         add = ["--", "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={self.datapath_type}",
                "fail-mode=secure"]
         for port in ports:
@@ -170,7 +178,7 @@ class OvsPeer:
             if error not in ("[]", '""'):
                 raise world.Failed(f"port {port}: {error}")
 
-    def _set_flows(self, bridge, flows):
+    def set_flows(self, bridge, flows):
         (RUN / "flows").write_text("\n".join(flows) + "\n", encoding="ascii")
         # OpenFlow 1.0, in which mod_vlan_vid adds a tag, has one table.
         version = ["-O", "OpenFlow14"] if any(flow.startswith("table=") for flow in flows) else []
@@ -180,7 +188,7 @@ class OvsPeer:
         here, there = TUNNEL
         self.vsctl("add-port", "br0", "gre0", "--", "set", "interface", "gre0", "type=gre",
                    f"options:remote_ip={there}")
-        self._set_flows("br-wire", ["in_port=LOCAL,actions=output:sw1", "in_port=sw1,actions=LOCAL"])
+        self.set_flows("br-wire", ["in_port=LOCAL,actions=output:sw1", "in_port=sw1,actions=LOCAL"])
         world.command("ip", "address", "add", f"{here}/24", "dev", "br-wire")
         world.command("ip", "link", "set", "br-wire", "up")
         world.command("ip", "neighbour", "replace", there, "lladdr", world.SINK_MAC, "dev", "br-wire")

@@ -9,7 +9,7 @@ class Peer(kernel.KernelPeer):
     title = "bare bpf_redirect_map"
     role = "baseline"
     rules = frozenset({"output", "match", "per-source", "set", "set-mac", "push-vlan", "pop-vlan", "ip6", "chain", "ct",
-                       "ct-new"})
+                       "ct-new", "tunnel"})
 
     def __init__(self):
         self._chain = []

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+from bench.cases import tcp
+from bench.lib import iperf, measure, tunnel, world
+
+TITLE = "TCP through a VXLAN tunnel"
+GROUP = tcp.GROUP
+QUESTION = ("What throughput has TCP between a container behind the switch and one on another host, which has the kernel's "
+            "vxlan device, with iperf3 and cubic; and how long does an application wait for a small answer? Both hosts are on "
+            "this machine. The other one sends frames of 1,500 bytes, as a wire brings them; here segments leave as large as "
+            "the switch leaves them.")
+RULE = "tunnel-tcp"
+SOCKETS = True
+SAYS = ("out", "in")
+MTU = "1450"
+ROWS = {
+    "out": {"title": "1 stream, to the other host", "unit": "Gb/s", "better": "more"},
+    "in": {"title": "1 stream, from there", "unit": "Gb/s", "better": "more"},
+    "in-8": {"title": "8 streams, from there", "unit": "Gb/s", "better": "more"},
+    "p50": {"title": "request and response, median", "unit": "us", "better": "less"},
+}
+
+
+def run(w, peer, settings):
+    ports = w.make_path()
+    far = ["ip", "-n", "sink"]
+    world.command(*far, "address", "add", f"{tunnel.there()}/{tunnel.NETWORK}", "dev", "s0")
+    world.command(*far, "neighbour", "replace", tunnel.HERE, "lladdr", tunnel.HERE_MAC, "dev", "s0")
+    world.command(*far, "link", "add", "tun0", "address", "02:00:00:00:00:77", "mtu", MTU, "type", "vxlan", "id", "0",
+                  "dstport", "4789", "local", tunnel.there(), "remote", tunnel.HERE)
+    world.command(*far, "link", "set", "tun0", "up")
+    world.command(*far, "address", "add", f"{world.SINK_IP}/8", "dev", "tun0")
+    world.command(*far, "neighbour", "replace", world.GENERATOR_IP, "lladdr", world.GENERATOR_MAC, "dev", "tun0")
+    w.inside("sink", "ethtool", "-K", "s0", "tso", "off", "gso", "off")
+    near = ["ip", "-n", "gen"]
+    world.command(*near, "link", "set", "g0", "mtu", MTU)
+    world.command(*near, "address", "add", f"{world.GENERATOR_IP}/8", "dev", "g0")
+    world.command(*near, "neighbour", "replace", world.SINK_IP, "lladdr", "02:00:00:00:00:77", "dev", "g0")
+    if not peer.offloads:
+        w.inside("gen", "ethtool", "-K", "g0", "tx", "off", "gro", "on")
+        w.inside("sink", "ethtool", "-K", "s0", "tx", "off", "gro", "on")
+        for port in ports:
+            world.command("ethtool", "-K", port, "gro", "off")
+    peer.start(w, ports, RULE)
+    w.start_echo()
+    w.wait_for_answers()
+    return {"out": iperf.tcp(w, peer, settings)["rate"], "in": iperf.tcp(w, peer, settings, back=True)["rate"],
+            "in-8": iperf.tcp(w, peer, settings, streams=8, back=True)["rate"],
+            "p50": measure.tcp_latency(w, peer, settings["seconds"])["p50"]}
