@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What packets in tunnels meet on their way: TOS, TTL and ECN, tunnels one behind the other and to oneself, a tunnel that goes,
+and a daemon that is killed.  The flows are Open vSwitch's own; programs run them.
+"""
+import re
+import struct
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+import lab
+import switch as switches
+import traffic
+import tunnel_world
+import wire
+
+NEAR, FAR = "172.16.0.1", "172.16.0.2"
+NEAR_MAC, FAR_MAC = "02:00:00:00:01:01", "02:00:00:00:01:02"
+
+
+@pytest.fixture(params=("xdp", "tcx"))
+def far(request, world, switch, host, monkeypatch):
+    """Wires: red on br0, whose packets go into a tunnel, and far, where they come out."""
+    monkeypatch.setattr(switches.Switch, "hook", request.param)
+    quiet = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
+    lab.run(*quiet)
+    ends = {}
+    for bridge, name in ("br-phy", "far"), ("br0", "red"):
+        namespace = world.enter_context(lab.Namespace(name))
+        namespace.run(*quiet)
+        lab.make_veth(f"to-{name}", namespace)
+        switch.add_bridge(bridge)
+        switch.add_port(f"to-{name}", bridge=bridge)
+        ends[name] = world.enter_context(wire.Wire(namespace))
+    switch.vsctl("set", "bridge", "br-phy", f'other-config:hwaddr="{NEAR_MAC}"')
+    lab.run("ip", "link", "set", "br-phy", "up")
+    lab.add_addresses(host, "br-phy", f"{NEAR}/24")
+    lab.wait_until(lambda: lab.mac_of(host, "br-phy") == NEAR_MAC, "the address of br-phy")
+    switch.appctl("tnl/arp/set", "br-phy", FAR, FAR_MAC)
+    return ends
+
+
+def tunnel(switch, *options):
+    switch.vsctl("add-port", "br0", "tun0", "--", "set", "interface", "tun0", "type=vxlan", f"options:remote_ip={FAR}",
+                 "options:key=1", *options)
+    switch.flows("br0", "in_port=to-red,actions=tun0", "in_port=tun0,actions=to-red")
+
+
+def inside(tos=0, ttl=64):
+    return Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:09") / IP(src="10.0.0.1", dst="10.0.0.9", tos=tos, ttl=ttl) \
+        / UDP(sport=1, dport=2) / Raw(b"p" * 40)
+
+
+def outside(inner, tos=0, vni=1):
+    """What far sends."""
+    return bytes(Ether(src=FAR_MAC, dst=NEAR_MAC) / IP(src=FAR, dst=NEAR, tos=tos) / UDP(sport=50000, dport=4789, chksum=0)
+                 / Raw(struct.pack("!II", 0x08000000, vni << 8) + bytes(inner)))
+
+
+def carried(switch, send, receive, frame):
+    """The frame that comes of 'frame' when a program runs its flows."""
+    def comes():
+        send.send(bytes(frame))
+        got.extend(receive.receive())
+        flows = [flow for flow in switch.dump_flows("-m") if "offloaded:yes" in flow and not flow.count("actions:drop")]
+        return got and any(int(re.search(r"packets:(\d+)", flow)[1]) > 1 for flow in flows)
+    got = []
+    lab.wait_until(comes, "frames that programs carry")
+    return got[-1]
+
+
+@pytest.mark.parametrize("option, tos, ttl, outer_tos, outer_ttl", (
+    ((), 0xb9, 17, 0x01, 64),           # ECN is always copied (RFC 6040), TOS not, TTL not.
+    (("options:tos=inherit",), 0xb8, 17, 0xb8, 64),
+    (("options:tos=0x20",), 0xb8, 17, 0x20, 64),
+    (("options:ttl=inherit",), 0, 17, 0, 17),
+    (("options:ttl=9",), 0, 17, 0, 9)))
+def test_outer_tos_and_ttl(switch, far, option, tos, ttl, outer_tos, outer_ttl):
+    tunnel(switch, *option)
+    frame = IP(carried(switch, far["red"], far["far"], inside(tos, ttl))[14:])
+    assert (frame.src, frame.dst, frame.tos, frame.ttl) == (NEAR, FAR, outer_tos, outer_ttl)
+    assert bytes(frame[UDP].payload)[8:] == bytes(inside(tos, ttl))
+
+
+@pytest.mark.parametrize("inner, outer, becomes", ((1, 3, 3), (2, 3, 3), (3, 3, 3), (1, 0, 1), (2, 1, 2), (0, 1, 0), (0, 2, 0)))
+def test_ecn_behind_a_tunnel(switch, far, inner, outer, becomes):
+    """RFC 6040, as Open vSwitch does it: CE outside becomes CE inside, and nothing else changes what is inside."""
+    tunnel(switch)
+    frame = carried(switch, far["far"], far["red"], outside(inside(tos=inner), tos=outer))
+    assert IP(frame[14:]).tos == becomes
+    assert frame == bytes(inside(tos=becomes))
+
+
+def test_congestion_that_the_inner_packet_cannot_say(switch, far):
+    tunnel(switch)
+    switch.expected += ["ECN"]
+    far["far"].send(outside(inside(), tos=3))
+    lab.wait_until(lambda: any("tos" in flow and "actions:drop" in flow for flow in switch.dump_flows()), "a flow that drops")
+    far["far"].send(outside(inside(), tos=3))
+    far["far"].send(outside(inside(tos=1)))
+    assert far["red"].receive() == [bytes(inside(tos=1))]
+
+
+def test_hairpin(switch, far):
+    """From one tunnel into the next: popped, changed, pushed."""
+    tunnel(switch)
+    switch.vsctl("add-port", "br0", "tun1", "--", "set", "interface", "tun1", "type=geneve", f"options:remote_ip={FAR}",
+                 "options:key=2")
+    switch.flows("br0", "in_port=tun0,ip,actions=dec_ttl,set_field:02:00:00:00:00:11->eth_dst,tun1")
+    frame = carried(switch, far["far"], far["far"], outside(inside()))
+    packet = IP(frame[14:])
+    assert (packet.dst, packet[UDP].dport) == (FAR, 6081)
+    expected = inside(ttl=63)
+    expected.dst = "02:00:00:00:00:11"
+    assert bytes(packet[UDP].payload) == struct.pack("!BBHI", 0, 0, 0x6558, 2 << 8) + bytes(expected)
+    assert all("offloaded:yes" in flow for flow in switch.dump_flows("-m") if "tnl_" in flow)
+
+
+def test_within_itself(switch, far):
+    """Tunnels one in the other, more than a packet may pass: it is dropped, and the switch goes on."""
+    tunnel(switch)
+    switch.flows("br0", "in_port=tun0,actions=LOCAL", "in_port=LOCAL,actions=to-red", "in_port=to-red,actions=tun0")
+    switch.expected += ["over max", "recirculation", "receive tunnel port not found", "xlate"]
+    frame = bytes(inside())
+    for _ in range(12):
+        frame = outside(frame)
+    for _ in range(5):
+        far["far"].send(frame)
+    switch.flows("br0", "in_port=tun0,actions=to-red")
+    lab.wait_until(lambda: (far["far"].send(outside(inside())), bytes(inside()) in far["red"].receive(limit=0.1))[1], "the next")
+
+
+def test_deleted_under_traffic(world, switch, host):
+    red, far_ns = tunnel_world.make(world, switch, host, "vxlan", "tcx")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    with traffic.Stream(far_ns, red, "10.0.0.1", interval=0.001) as stream, \
+            traffic.Stream(red, far_ns, "10.0.0.9", port=5005, interval=0.001) as back:
+        for _ in range(3):
+            stream.flowing()
+            back.flowing()
+            switch.vsctl("del-port", "tun0")
+            stream.silent()
+            back.silent()
+            tunnel_world.add_tunnel(switch, "vxlan")
+    assert traffic.ping(red, "10.0.0.9") == 3
+
+
+@pytest.mark.parametrize("hook", ("xdp", "tcx"))
+def test_killed(world, switch, host, hook):
+    """Known flows go on without a daemon, both ways, and when the next one takes over."""
+    red, far_ns = tunnel_world.make(world, switch, host, "vxlan", hook)
+    traffic.wait_for_ping(red, "10.0.0.9")
+    red.run("ip", "neighbour", "replace", "10.0.0.9", "lladdr", lab.mac_of(far_ns, "tun0"), "dev", "eth0")
+    far_ns.run("ip", "neighbour", "replace", "10.0.0.1", "lladdr", lab.mac_of(red), "dev", "tun0")
+    far_ns.run("ip", "neighbour", "replace", "172.16.0.1", "lladdr", lab.mac_of(host, "br-phy"), "dev", "eth0")
+    with traffic.Numbered(far_ns, red, "10.0.0.1", 1000) as there, \
+            traffic.Numbered(red, far_ns, "10.0.0.9", 1000, port=5006) as back:
+        lab.wait_until(lambda: sum("offloaded:yes" in flow and "tnl_" in flow for flow in switch.dump_flows("-m")) >= 2, "flows")
+        traffic.ping(red, "10.0.0.9")
+        switch.crash()
+        traffic.ping(red, "10.0.0.9", count=20)
+        switch.start()
+        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the next daemon")
+        traffic.ping(red, "10.0.0.9", count=20)
+        ends = there.end(), back.end()
+    for sent, lost, gaps, _ in ends:
+        print(f"{lost} lost of {sent}: {gaps}")
+        assert lost <= 50               # As tests/system/test_restart.py: none, if nothing else runs.
