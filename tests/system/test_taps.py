@@ -3,6 +3,8 @@
 
     a reader of tap0 ---[ switch ]--- red
 """
+import os
+import select
 import threading
 
 import pytest
@@ -171,3 +173,53 @@ def test_descriptors_that_lie(world, network, hook):
                 pass
         network.tap.send(honest)
         lab.wait_until(lambda: arrived(network, honest), f"a packet after {name}")
+
+
+@pytest.mark.parametrize("hook", ("xdp", "tcx", "both"))
+def test_reader_that_stops_reading(world, network, hook):
+    """What the tap has no room for is counted, others get theirs meanwhile, and afterwards the reader does, too."""
+    switch, red = network.switch, network.red
+    green = world.enter_context(lab.Namespace("green"))
+    green.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+    lab.make_veth("to-green", green)
+    switch.add_port("to-green")
+    for port in "to-red", "tap0":
+        switch.use_hook(port, f"options:xdp-hook={hook}")
+    switch.flows("br0", f"in_port=to-red,dl_dst={GUEST},actions=tap0", "in_port=to-red,actions=to-green", "priority=0,actions=drop")
+
+    mine, address = lab.mac_of(red), lab.mac_of(green)
+
+    def frame(number, target):
+        return wire.udp_frame(mine, target, b"%08d" % number)
+
+    def lost():
+        return switch.stats("tap0")["sent, dropped by the device or before it"]
+
+    def dropped():
+        return lab.kernel_counts(lab.Namespace(), "tap0", "tx_dropped")[0]
+
+    def read():
+        """What waits for the reader."""
+        frames = []
+        while select.select([network.tap.fileno()], [], [], 1)[0]:
+            frames.append(os.read(network.tap.fileno(), 2048)[wire.VNET_HDR.size:])
+        return frames
+
+    def is_ours(seen):
+        return seen[6:12] == wire.mac(mine)
+
+    network.wire.send(frame(0, GUEST))                  # The flow: a burst that has none loses upcalls on a busy machine.
+    lab.wait_until(lambda: [seen for seen in read() if is_ours(seen)], "the first frame")
+    before, sent = lost(), 0
+    with wire.Wire(green) as end:
+        while dropped() < 100 and sent < 20000:
+            for _ in range(100):
+                network.wire.send(frame(sent, GUEST))
+                sent += 1
+            network.wire.send(frame(sent, address))
+            assert end.receive(is_ours) == [frame(sent, address)]
+    waited = [seen for seen in read() if is_ours(seen)]
+    assert waited == [frame(number, GUEST) for number in range(len(waited))]
+    assert len(waited) + lost() - before == sent
+    network.wire.send(frame(sent, GUEST))
+    assert frame(sent, GUEST) in read()
