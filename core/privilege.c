@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/privilege.h"
 
+#include <errno.h>
 #include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +33,11 @@ bool oxdp_privilege_has(int capability)
         return true;
     }
     return effective >> capability & 1;
+}
+
+bool oxdp_privilege_lacks(int err)
+{
+    return err == -EPERM || ((err == -EACCES || err == -E2BIG || err == -EFAULT) && !oxdp_privilege_has(CAP_PERFMON));
 }
 
 const char *oxdp_privilege_advice(char text[OXDP_PRIVILEGE_ADVICE])

@@ -5,7 +5,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,8 +109,7 @@ static int explain(int err, const struct oxdp_program *program, const char *refu
     if (err <= -__LIBBPF_ERRNO__START) {
         return oxdp_fail(-ENOEXEC, ret_error, "%s: it is not a whole BPF object; libbpf says: %s", name, heard);
     }
-    /* Without CAP_PERFMON the verifier refuses code that it else accepts. */
-    if (err == -EPERM || (err == -EACCES && !oxdp_privilege_has(CAP_PERFMON))) {
+    if (oxdp_privilege_lacks(err)) {
         return oxdp_fail(err, ret_error, "%s does not load (%s): %s", name, strerror(-err),
                          oxdp_privilege_advice(advice));
     }

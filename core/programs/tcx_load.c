@@ -5,7 +5,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/capability.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +95,7 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
         *ret_error = refusal;
         return err;
     }
-    if (err == -EPERM || (err == -EACCES && !oxdp_privilege_has(CAP_PERFMON))) {
+    if (oxdp_privilege_lacks(err)) {
         return oxdp_fail(err, ret_error, "the tcx program does not load (%s): %s", strerror(-err),
                          oxdp_privilege_advice(advice));
     }
