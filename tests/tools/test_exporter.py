@@ -116,13 +116,12 @@ NO_CAPABILITIES = "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new
 
 def test_without_privileges(tmp_path_factory):
     """root without capabilities, and an ordinary user: refused with a sentence, and served once the socket is the user's."""
-    lab.new_host()
     installed = tmp_path_factory.mktemp("installed")
     for folder in installed, *installed.parents[:2]:    # pytest's own, which nobody else may enter.
         folder.chmod(0o755)
     for path in EXPORTER, EXPORTER.parent / "ovs_xdp_client.py":
         shutil.copy(path, installed)
-    with scene.with_odd_port("odd") as (switch, _):
+    with switches.Switch() as switch:
         command = [installed / EXPORTER.name, "--once", "-t", scene.target(switch)]
         nobody = [*NO_CAPABILITIES, "--reuid=nobody", "--regid=nogroup", "--clear-groups", *command]
         assert "\novs_xdp_up 1\n" in lab.run(*NO_CAPABILITIES, *command)
