@@ -14,6 +14,12 @@ RUN = pathlib.Path("/run/ovs")              # A tmpfs of the measurement's own m
 # the same for any number of pairs of ports, "chain" for any number of ports, see rules_for().
 BACK = "in_port=sw1,actions=output:sw0"
 SOURCES = "10.9.0.1-10.9.255.254"           # What NAT may give to connections.
+
+
+def replies(zone):
+    return [f"udp,in_port=sw1,actions=ct(zone={zone},nat,table=5)", "table=5,udp,actions=output:sw0"]
+
+
 RULES = {
     "output": [],
     "match": ["udp,in_port=sw0,nw_dst=10.1.0.0/16,tp_dst=9,actions=output:sw1", BACK],
@@ -43,21 +49,24 @@ RULES = {
     "access-list": ["priority=3,udp,in_port=sw0,tp_dst=9,actions=output:sw1",
                     f"priority=2,udp,in_port=sw0,nw_src={attack.ALLOWED_IP},actions=output:sw1",
                     f"priority=1,udp,in_port=sw0,tp_src={attack.ALLOWED_PORT},actions=output:sw1", BACK],
-    # Connections: of one zone; with NAT of the source; as OVN has them from a pod to a service, in three zones.
+    # Connections: of one zone; with NAT of the source; as OVN has them from a pod to a service, in three zones.  Each
+    # has zones of its own, where no connection is left of the others.
     "ct": ["udp,in_port=sw0,actions=ct(zone=1,table=1)",
            "table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1),output:sw1",
-           "table=1,ct_state=+trk+est,udp,actions=output:sw1", BACK],
-    "ct-nat": ["udp,in_port=sw0,actions=ct(zone=1,nat,table=1)",
-               f"table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1,nat(src={SOURCES})),output:sw1",
-               "table=1,ct_state=+trk+est,udp,actions=output:sw1", BACK],
-    "ct-zones": ["udp,in_port=sw0,actions=ct(zone=1,nat,table=1)",
-                 "table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1,nat(dst=10.8.0.8),table=2)",
-                 "table=1,ct_state=+trk+est,udp,actions=ct(zone=2,table=3)",
-                 "table=2,udp,actions=ct(zone=2,table=3)",
-                 "table=3,ct_state=+trk+new,udp,actions=ct(commit,zone=2),ct(zone=3,nat,table=4)",
-                 "table=3,ct_state=+trk+est,udp,actions=ct(zone=3,nat,table=4)",
-                 f"table=4,ct_state=+trk+new,udp,actions=ct(commit,zone=3,nat(src={SOURCES})),output:sw1",
-                 "table=4,ct_state=+trk+est,udp,actions=output:sw1", BACK],
+           "table=1,ct_state=+trk+est,udp,actions=output:sw1", *replies(1)],
+    "ct-nat": ["udp,in_port=sw0,actions=ct(zone=4,nat,table=1)",
+               f"table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=4,nat(src={SOURCES})),output:sw1",
+               "table=1,ct_state=+trk+est,udp,actions=output:sw1", *replies(4)],
+    "ct-zones": ["udp,in_port=sw0,actions=ct(zone=5,nat,table=1)",
+                 "table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=5,nat(dst=10.8.0.8),table=2)",
+                 "table=1,ct_state=+trk+est,udp,actions=ct(zone=6,table=3)",
+                 "table=2,udp,actions=ct(zone=6,table=3)",
+                 "table=3,ct_state=+trk+new,udp,actions=ct(commit,zone=6),ct(zone=7,nat,table=4)",
+                 "table=3,ct_state=+trk+est,udp,actions=ct(zone=7,nat,table=4)",
+                 f"table=4,ct_state=+trk+new,udp,actions=ct(commit,zone=7,nat(src={SOURCES})),output:sw1",
+                 "table=4,ct_state=+trk+est,udp,actions=output:sw1",
+                 "udp,in_port=sw1,actions=ct(zone=7,nat,table=5)", "table=5,udp,actions=ct(zone=6,table=6)",
+                 "table=6,udp,actions=ct(zone=5,nat,table=7)", "table=7,udp,actions=output:sw0"],
     "ct-new": ["udp,in_port=sw0,actions=ct(commit,zone=1),output:sw1", BACK],
     "ct-new-nat": [f"udp,in_port=sw0,actions=ct(commit,zone=2,nat(src={SOURCES})),output:sw1", BACK],
     # Between hosts, in two zones.
