@@ -59,6 +59,14 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
     return err;
 }
 
+/* Gives back the sockets that 'at' has just taken, and what programs know of the port before that. */
+static void restore_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const struct bpf_port *before)
+{
+    oxdp_attachment_give_sockets_back(progs, &at->port);
+    at->port = *before;
+    oxdp_attachment_write(progs, at);
+}
+
 int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
                              uint32_t n_queues, char **ret_error)
 {
@@ -77,9 +85,7 @@ int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native,
     err = err ? err : attach(progs, at, native);
     if (err) {
         err = attach_error(progs, ifindex, native, err, ret_error);
-        oxdp_attachment_give_sockets_back(progs, &at->port);
-        at->port = before;
-        oxdp_attachment_write(progs, at);
+        restore_port(progs, at, &before);
     }
     return err;
 }
@@ -129,9 +135,7 @@ int oxdp_progs_exchange_sockets(struct oxdp_progs *progs, int ifindex, const int
     err = oxdp_attachment_take_sockets(progs, &at->port, sock_fds, n_queues);
     err = err ? err : oxdp_attachment_write(progs, at);
     if (err) {
-        oxdp_attachment_give_sockets_back(progs, &at->port);
-        at->port = before;
-        oxdp_attachment_write(progs, at);
+        restore_port(progs, at, &before);
         return oxdp_fail(err, ret_error, "cannot write AF_XDP sockets of %u queues into the datapath's tables: %s", n_queues,
                          strerror(-err));
     }
