@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Copies of the packets of one device for ovs-xdp-tcpdump.  These programs are attached to the programs of the switch while a reader
- * looks, and change neither them nor the packets:
+/* Copies of the packets of one device for ovs-xdp-tcpdump.  These programs are attached to the programs of the switch
+ * while a reader looks, and change neither them nor the packets:
  *
  *     capture_xdp_in      before an XDP program: what the device received
  *     capture_xdp_out     after an XDP program: what it redirects to the device
  *     capture_tcx_out     after a tcx program: what it redirects to behind the device (bpf_redirect_peer())
- *     capture_direct      what sockets send past the network stack: AF_XDP in copy mode, packet sockets with a queue of their own
+ *     capture_direct      what sockets send past the network stack: AF_XDP in copy mode, packet sockets with a queue of
+ *                         their own
  *
  * All else that passes a device is seen by packet sockets. */
 #include <linux/bpf.h>
@@ -21,8 +22,9 @@ char LICENSE[] SEC("license") = "GPL";
 #define XDP_REDIRECTED 4                /* XDP_REDIRECT. */
 #define TC_REDIRECTED 7                 /* TC_ACT_REDIRECT. */
 
-/* Set before load: the device and the inode of its network namespace; how much of a packet is copied, and how many packets in a
- * second on each CPU; and the kernel's flag for bpf_redirect_peer(), which is not part of its interface. */
+/* Set before load: the device and the inode of its network namespace; how much of a packet is copied, and how many
+ * packets in a second on each CPU; and the kernel's flag for bpf_redirect_peer(), which is not part of its
+ * interface. */
 const volatile __u32 captured_ifindex;
 const volatile __u32 captured_netns;
 const volatile __u32 captured_bytes;
@@ -89,8 +91,9 @@ struct {
     __type(value, struct bpf_capture_room);
 } rooms SEC(".maps");
 
-/* Whether a packet of 'length' bytes matches, of which 'n' are in '*head'.  core/capture/filter.c writes a filter over the jumps to
- * nowhere, which the verifier removes.  r6 to r8 are the arguments, r9 is X, r0 is A, and the stack has M[]. */
+/* Whether a packet of 'length' bytes matches, of which 'n' are in '*head'.  core/capture/filter.c writes a filter over
+ * the jumps to nowhere, which the verifier removes.  r6 to r8 are the arguments, r9 is X, r0 is A, and the stack has
+ * M[]. */
 #define STRING_(X) #X
 #define STRING(X) STRING_(X)
 __attribute__((noinline)) int capture_filter(struct bpf_capture_head *head, __u32 n, __u32 length)

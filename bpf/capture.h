@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What bpf/capture.bpf.c and core/capture/ share.
  *
- * events  PERF_EVENT_ARRAY.  Each sample is a struct bpf_captured, then the first 'captured' bytes of the packet.  Written by the
- *         programs, read by core/capture/capture.c.  Full: the sample is lost, and perf counts it.
- * rooms   PERCPU_ARRAY of one struct bpf_capture_room.  Written by the programs; core/capture/capture.c reads 'beyond'. */
+ * events  PERF_EVENT_ARRAY.  Each sample is a struct bpf_captured, then the first 'captured' bytes of the packet.
+ *         Written by the programs, read by core/capture/capture.c.  Full: the sample is lost, and perf counts it.
+ * rooms   PERCPU_ARRAY of one struct bpf_capture_room.  Written by the programs; core/capture/capture.c reads
+ *         'beyond'. */
 #ifndef BPF_CAPTURE_H
 #define BPF_CAPTURE_H 1
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Constants that are known when a program is loaded: sizes, addresses of tables, what it leaves out.  They are immediate
- * operands of instructions and cost nothing.  Read-only data would cost a load at each use, also where the verifier
- * removes the code behind it.  The compiler sees marks, which core/tables/constants.h replaces in the object:
+/* Constants that are known when a program is loaded: sizes, addresses of tables, what it leaves out.  They are
+ * immediate operands of instructions and cost nothing.  Read-only data would cost a load at each use, also where the
+ * verifier removes the code behind it.  The compiler sees marks, which core/tables/constants.h replaces in the object:
  *
  *   mark                    in                              becomes
  *   BPF_MARK_OMITS()        "if 0 == mark goto"             "if 0 == 0 goto", where it is left out
@@ -62,8 +62,8 @@ enum bpf_set {                                  /* Members of struct dp_omit. */
     BPF_N_SETS
 };
 
-/* Kernel functions that programs call or ask for.  Calls stand behind a condition that is constant; where the kernel has no
- * such function, "r0 = 0" stands there. */
+/* Kernel functions that programs call or ask for.  Calls stand behind a condition that is constant; where the kernel
+ * has no such function, "r0 = 0" stands there. */
 #define BPF_KFUNCS(X)           \
     X(bpf_cast_to_kern_ctx)     \
     X(bpf_dynptr_from_skb)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Which CPUs may run one of our programs (core/kernel/grace.c): the first program finds out which are idle, the second runs in
- * an interrupt that userspace sends to a CPU, and says what the interrupt came upon. */
+/* Which CPUs may run one of our programs (core/kernel/grace.c): the first program finds out which are idle, the second
+ * runs in an interrupt that userspace sends to a CPU, and says what the interrupt came upon. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -8,8 +8,8 @@
  *                 for each receive queue.  Written by core/programs/attach.c; the kernel removes a socket that closes.
  * outputs         DEVMAP, datapath port number to device.  Written by core/programs/attach.c for the ports that frames
  *                 can be redirected to, read by the programs; the kernel removes a device that goes.
- * groups          ARRAY_OF_MAPS, group to a DEVMAP_HASH of the devices that DP_FATE_GROUP sends to, in any order, with gaps.
- *                 Written by core/programs/group.c.  Full: the engine runs the flow.
+ * groups          ARRAY_OF_MAPS, group to a DEVMAP_HASH of the devices that DP_FATE_GROUP sends to, in any order, with
+ *                 gaps.  Written by core/programs/group.c.  Full: the engine runs the flow.
  * skb_outputs     ARRAY of struct bpf_skb_output by datapath port number: where packets of the network stack go.
  *                 Written by core/programs/tcx.c, a member after the other.
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/programs/tcx.c.
@@ -23,12 +23,12 @@
  *                 Written by core/programs/limit.c before programs can send there, and when a device's MTU changes.
  * counters        struct bpf_counters by counter slot and CPU; those of a slot are adjacent.  Written by the programs,
  *                 read and cleared by core/programs/counter.c.  Slot 0 counts for devices that are no port.
- * tracing         struct bpf_tracing, one: which packets are traced.  Written by core/programs/trace.c, which does so only while no
- *                 program has DP_PART_TRACE, or while it traces none.
- * traces          struct bpf_trace_room by CPU: a traced packet while it is in hand, and what was counted.  Written by the programs;
- *                 core/programs/trace.c reads the counters.
- * traced          RINGBUF of struct dp_traced.  Written by the programs, read by core/programs/trace.c.  Full: the packet is missing,
- *                 and counted as lost.
+ * tracing         struct bpf_tracing, one: which packets are traced.  Written by core/programs/trace.c, which does so
+ *                 only while no program has DP_PART_TRACE, or while it traces none.
+ * traces          struct bpf_trace_room by CPU: a traced packet while it is in hand, and what was counted.  Written by
+ *                 the programs; core/programs/trace.c reads the counters.
+ * traced          RINGBUF of struct dp_traced.  Written by the programs, read by core/programs/trace.c.  Full: the
+ *                 packet is missing, and counted as lost.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1
@@ -49,16 +49,16 @@ struct bpf_port {
     __u32 n_queues;
     __u32 counter_slot;     /* Index in 'counters', at least 1. */
     __u32 local_stack;      /* Frames may be CHECKSUM_PARTIAL. */
-    __u32 continues;        /* At XDP: the port has a program at tcx, too, which gets what flows leave to it.  Not behind
-                             * generic XDP: since the kernel copies the packet for that (skb_pp_cow_data(), Linux 6.8),
-                             * mac_len is 0 afterwards, and tcx sees no Ethernet header. */
+    __u32 continues;        /* At XDP: the port has a program at tcx, too, which gets what flows leave to it.  Not
+                             * behind generic XDP: since the kernel copies the packet for that (skb_pp_cow_data(), Linux
+                             * 6.8), mac_len is 0 afterwards, and tcx sees no Ethernet header. */
     __u32 max_len;          /* At XDP: bytes of the longest frame; a longer one is still to be segmented. */
 };
 _Static_assert(sizeof(struct bpf_port) == 32, "port layout");
 
-/* Which frames a device takes, and a veth's peer.  Programs ask before they redirect: what the kernel drops behind that, no
- * counter of ours shows.  The rule is openvswitch.ko's (net/openvswitch/vport.c, packet_length()): Ethernet's header and one
- * VLAN tag do not count. */
+/* Which frames a device takes, and a veth's peer.  Programs ask before they redirect: what the kernel drops behind
+ * that, no counter of ours shows.  The rule is openvswitch.ko's (net/openvswitch/vport.c, packet_length()): Ethernet's
+ * header and one VLAN tag do not count. */
 struct bpf_limit {
     __u32 max_len;          /* Bytes of the longest frame without a tag. */
     __u32 buffers;          /* It may lie in several buffers. */

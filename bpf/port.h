@@ -139,14 +139,16 @@ static __always_inline void count(struct dp_ctx *ctx, __u32 slot, enum dp_reason
 }
 
 /* As count(), of a frame that may be traced. */
-static __always_inline void count_traced(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, struct dp_run *run, __u32 length)
+static __always_inline void count_traced(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, struct dp_run *run,
+                                         __u32 length)
 {
     count(ctx, slot, reason, length);
     trace_end(ctx, run, reason);
 }
 
 /* As count_traced(); also counts the frame's lookups. */
-static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, struct dp_run *run, __u32 length)
+static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_reason reason, struct dp_run *run,
+                                      __u32 length)
 {
     struct bpf_counters *c = counters_of(ctx, slot);
 

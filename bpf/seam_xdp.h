@@ -2,9 +2,10 @@
 /* The seam for XDP: frames are raw bytes between data and data_end.  See dp/seam_native.h for the
  * contracts.
  *
- * A frame may go on in other buffers (core/multi_buffer.h), of which programs know only the sum of their lengths.  Headers are
- * in the first, if that has DP_REACH bytes; else the engine parses it.  The kernel copies only the first buffer for a group
- * (net/core/xdp.c, xdpf_clone), and not all that cut know how the others are freed (bpf_xdp_adjust_tail()). */
+ * A frame may go on in other buffers (core/multi_buffer.h), of which programs know only the sum of their lengths.
+ * Headers are in the first, if that has DP_REACH bytes; else the engine parses it.  The kernel copies only the first
+ * buffer for a group (net/core/xdp.c, xdpf_clone), and not all that cut know how the others are freed
+ * (bpf_xdp_adjust_tail()). */
 #ifndef BPF_SEAM_XDP_H
 #define BPF_SEAM_XDP_H 1
 
@@ -16,8 +17,8 @@
 /* All headers that are parsed lie in this. */
 #define DP_REACH 1088
 
-/* Of the kernel (include/net/xdp.h): what a program's context is.  There is a kernel function that says so since Linux 6.2,
- * but it is no call: the verifier puts a move there. */
+/* Of the kernel (include/net/xdp.h): what a program's context is.  There is a kernel function that says so since Linux
+ * 6.2, but it is no call: the verifier puts a move there. */
 struct xdp_buff___frags {
     __u32 flags;
 } __attribute__((preserve_access_index));
@@ -56,7 +57,10 @@ DP_INLINE __u8 *dp_at(struct dp_ctx *ctx, __u32 ofs, __u32 len)
     return p + len <= (__u8 *) (long) ctx->data_end ? p : 0;
 }
 
-DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum) { return bpf_csum_diff(0, 0, (__be32 *) p, len, sum); }
+DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum)
+{
+    return bpf_csum_diff(0, 0, (__be32 *) p, len, sum);
+}
 
 DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx)
 {
@@ -77,7 +81,8 @@ DP_INLINE int dp_copy_out(struct dp_ctx *ctx, void *to, __u32 n) { return bpf_xd
 
 #include "dp/seam_raw.h"
 
-/* Whether some port of the group that 'flow' sends to might not take a frame of 'len' bytes after the flow's operations. */
+/* Whether some port of the group that 'flow' sends to might not take a frame of 'len' bytes after the flow's
+ * operations. */
 DP_STAGE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len)
 {
     const __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);

@@ -38,8 +38,9 @@
         kfunc_ != 0;                                                                \
     })
 
-/* Calls a kernel function of enum bpf_kfunc with one argument.  An instruction that names it by a symbol would have libbpf
- * look through the types of all modules where the kernel lacks it, which takes CAP_SYS_ADMIN.  Bytes of struct bpf_insn. */
+/* Calls a kernel function of enum bpf_kfunc with one argument.  An instruction that names it by a symbol would have
+ * libbpf look through the types of all modules where the kernel lacks it, which takes CAP_SYS_ADMIN.  Bytes of struct
+ * bpf_insn. */
 #define KFUNC(NAME, R0, R1)                                                         \
     asm(".byte %2, %3, 0, 0; .long %4"                                              \
         : "=r"(R0), "+r"(R1)                                                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Traced packets: which they are, and how they get to userspace.  A program that omits DP_PART_TRACE has nothing of this; in
- * others a packet that is not traced costs a load and a decrement.  Include dp/pipeline.h with a seam first.
+/* Traced packets: which they are, and how they get to userspace.  A program that omits DP_PART_TRACE has nothing of
+ * this; in others a packet that is not traced costs a load and a decrement.  Include dp/pipeline.h with a seam first.
  *
  *     trace_begin()     first in a run
  *     trace_to()        where the packet is sent to
@@ -18,8 +18,8 @@ struct {
 } traced SEC(".maps");
 
 /* Whether the frame has the filter's key: it is parsed for that. */
-static __always_inline int trace_key_matches(struct dp_ctx *ctx, struct bpf_trace_room *room, const struct bpf_tracing *tracing,
-                                             __u32 in_port)
+static __always_inline int trace_key_matches(struct dp_ctx *ctx, struct bpf_trace_room *room,
+                                             const struct bpf_tracing *tracing, __u32 in_port)
 {
     const struct dp_head *head = dp_head_at(ctx, 0);
     __u64 difference = 0;

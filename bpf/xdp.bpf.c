@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* XDP on a port: runs each frame through the flow tables.  Frames for the engine get the record of dp/record.h in front,
- * and go to the AF_XDP socket of the port and queue on which they arrived. */
+/* XDP on a port: runs each frame through the flow tables.  Frames for the engine get the record of dp/record.h in
+ * front, and go to the AF_XDP socket of the port and queue on which they arrived. */
 #include "bpf/seam_xdp.h"
 #include "dp/pipeline.h"
 
@@ -173,7 +173,8 @@ static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_por
     return verdict;
 }
 
-/* Puts the record before the frame.  0, or not if there is no room.  A stage: it needs the stack after dp_pipeline(). */
+/* Puts the record before the frame.  0, or not if there is no room.  A stage: it needs the stack after
+ * dp_pipeline(). */
 DP_STAGE int put_record(struct xdp_md *ctx, const struct bpf_port *port, const struct dp_run *run, __u32 reason)
 {
     if (!port || !run) {

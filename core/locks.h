@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All locks of core/, in the order in which a thread may take them.  A thread takes those of ovs/ (ovs/base/locks.h) before.
+/* All locks of core/, in the order in which a thread may take them.  A thread takes those of ovs/ (ovs/base/locks.h)
+ * before.
  *
  *   lock                    who takes it, and for what
  *   ----------------------  ----------------------------------------------------------------------
@@ -11,8 +12,9 @@
  *   sock->tx_lock           sending through a socket
  *   umem->lock              the stack of free frames
  *
- * "make check" compiles core/ with clang, which refuses code that takes two of these in another order, or uses a member without
- * its lock.  As in ovs/, what is annotated are names for "the lock of the object in hand", which nothing defines. */
+ * "make check" compiles core/ with clang, which refuses code that takes two of these in another order, or uses a member
+ * without its lock.  As in ovs/, what is annotated are names for "the lock of the object in hand", which nothing
+ * defines. */
 #ifndef OXDP_LOCKS_H
 #define OXDP_LOCKS_H 1
 

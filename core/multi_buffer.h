@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Largest MTU (bytes) of a frame in one piece at XDP: that of a UMEM frame less headroom, record, Ethernet header and two
- * VLAN tags; and the largest of a packet that tcx hands to the engine, in a frame with more headers. */
+/* Largest MTU (bytes) of a frame in one piece at XDP: that of a UMEM frame less headroom, record, Ethernet header and
+ * two VLAN tags; and the largest of a packet that tcx hands to the engine, in a frame with more headers. */
 #define OXDP_FRAME_MTU 3498u
 #define OXDP_FRAME_TCX_MTU 3450u
 

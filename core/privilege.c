@@ -51,11 +51,13 @@ const char *oxdp_privilege_advice(char text[OXDP_PRIVILEGE_ADVICE])
         }
     }
     if (len) {
-        snprintf(text, OXDP_PRIVILEGE_ADVICE, "run as root, or with CAP_BPF and CAP_NET_ADMIN and CAP_PERFMON (this process "
-                 "lacks %s)", missing);
+        snprintf(text, OXDP_PRIVILEGE_ADVICE,
+                 "run as root, or with CAP_BPF and CAP_NET_ADMIN and CAP_PERFMON (this process lacks %s)",
+                 missing);
     } else {
-        snprintf(text, OXDP_PRIVILEGE_ADVICE, "this process has the capabilities for it, so something else forbids it: a "
-                 "user namespace, lockdown (\"cat /sys/kernel/security/lockdown\") or a security module");
+        snprintf(text, OXDP_PRIVILEGE_ADVICE,
+                 "this process has the capabilities for it, so something else forbids it: a user namespace, lockdown "
+                 "(\"cat /sys/kernel/security/lockdown\") or a security module");
     }
     return text;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probes of the provider "ovs_xdp" for tracers: a "nop" each, and a note in the ELF.  docs/reference/probes.md has all. */
+/* Probes of the provider "ovs_xdp" for tracers: a "nop" each, and a note in the ELF.  docs/reference/probes.md has
+ * all. */
 #ifndef OXDP_PROBE_H
 #define OXDP_PROBE_H 1
 

@@ -19,8 +19,8 @@ struct oxdp_segments {
     uint16_t n;                 /* Segments that have been given out. */
 };
 
-/* Begins to cut 'frame', of 'len' bytes, TCP or UDP over IPv4 or IPv6, into segments with at most 'size' bytes of payload.
- * 'frame' must stay as it is meanwhile.  False: it cannot be cut. */
+/* Begins to cut 'frame', of 'len' bytes, TCP or UDP over IPv4 or IPv6, into segments with at most 'size' bytes of
+ * payload.  'frame' must stay as it is meanwhile.  False: it cannot be cut. */
 bool oxdp_segments_begin(struct oxdp_segments *, void *frame, size_t len, size_t size);
 
 /* Bytes of the next segment, 0 if there is none. */

@@ -99,8 +99,8 @@ uint16_t oxdp_transport_pseudo(const struct oxdp_transport *t, size_t len)
     return oxdp_sum_fold(oxdp_sum_add(htons(t->protocol) + (uint64_t) htonl(len), t->addresses, t->addresses_len));
 }
 
-/* In 32-bit words: 64 bits hold the carries of 2^32 words (RFC 1071 section 2: any word size will do, and byte order does not
- * matter as long as it is the same). */
+/* In 32-bit words: 64 bits hold the carries of 2^32 words (RFC 1071 section 2: any word size will do, and byte order
+ * does not matter as long as it is the same). */
 uint64_t oxdp_sum_add(uint64_t sum, const void *data, size_t len)
 {
     const uint8_t *p = data;

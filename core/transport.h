@@ -17,12 +17,12 @@ struct oxdp_transport {
     size_t addresses_len;       /* Bytes of both. */
 };
 
-/* Looks behind up to two VLAN tags, IPv4 options and IPv6 extension headers.  False: 'frame', an Ethernet frame of 'len'
- * bytes, is a fragment, is truncated, or is no IP packet. */
+/* Looks behind up to two VLAN tags, IPv4 options and IPv6 extension headers.  False: 'frame', an Ethernet frame of
+ * 'len' bytes, is a fragment, is truncated, or is no IP packet. */
 bool oxdp_transport_find(uint8_t *frame, size_t len, struct oxdp_transport *ret);
 
-/* The sum, not complemented, of the pseudo header of 't' when it covers 'len' bytes (RFC 9293 section 3.1, RFC 8200 section
- * 8.1): what a stack leaves in the checksum field for a device. */
+/* The sum, not complemented, of the pseudo header of 't' when it covers 'len' bytes (RFC 9293 section 3.1, RFC 8200
+ * section 8.1): what a stack leaves in the checksum field for a device. */
 uint16_t oxdp_transport_pseudo(const struct oxdp_transport *t, size_t len);
 
 /* Adds 'data', of 'len' bytes, to 'sum'; makes 16 bits of it. */

@@ -27,11 +27,11 @@
  * They reach packets through the seam (dp_at()), the tables of dp/ct_table.h through dp_ct_NAME_at(), and take the time
  * in ticks, of which only differences matter.
  *
- * Programs do that for the operation CT of a flow, in dp/ct_op.h, which leaves some packets to the engine; most packets are
- * done in one stage, dp/ct_fast.h.
+ * Programs do that for the operation CT of a flow, in dp/ct_op.h, which leaves some packets to the engine; most packets
+ * are done in one stage, dp/ct_fast.h.
  *
- * What userspace needs besides (core/): dp_ct_tuple_of(), dp_ct_find(), dp_ct_hash(), dp_ct_expired(), dp_ct_kill() here;
- * dp_ct_leave() and dp_ct_free() of dp/ct_new.h, which a sweeper calls before and after its grace period.
+ * What userspace needs besides (core/): dp_ct_tuple_of(), dp_ct_find(), dp_ct_hash(), dp_ct_expired(), dp_ct_kill()
+ * here; dp_ct_leave() and dp_ct_free() of dp/ct_new.h, which a sweeper calls before and after its grace period.
  *
  * Semantics are those of Open vSwitch's lib/conntrack, which is the oracle of tests/parity/oracle_ct.c.
  */
@@ -188,7 +188,8 @@ DP_INLINE void dp_ct_reverse(struct dp_ct_tuple *to, const struct dp_ct_tuple *f
 }
 
 /* Whether packets of direction 'd' of connection 'index', whose key is 'key', have tuple 't'. */
-DP_INLINE int dp_ct_has(struct dp_ctx *ctx, const struct dp_ct_key *key, __u32 index, __u32 d, const struct dp_ct_tuple *t)
+DP_INLINE int dp_ct_has(struct dp_ctx *ctx, const struct dp_ct_key *key, __u32 index, __u32 d,
+                        const struct dp_ct_tuple *t)
 {
     if (key->zone != t->zone || key->proto != t->proto || !(key->flags & DP_CT_KEY_V6) != !t->v6
         || key->l4[d][0] != t->l4[0] || key->l4[d][1] != t->l4[1]) {
@@ -237,7 +238,8 @@ DP_INLINE int dp_ct_expired(struct dp_ctx *ctx, const struct dp_ct_key *key, con
     if (state & DP_CT_DEAD) {
         return 1;
     }
-    return policy && class < DP_CT_N_TIMEOUTS && (__s32) (now - DP_READ_ONCE(life->used)) >= (__s32) policy->ticks[class];
+    return policy && class < DP_CT_N_TIMEOUTS
+        && (__s32) (now - DP_READ_ONCE(life->used)) >= (__s32) policy->ticks[class];
 }
 
 /* Ends connection 'index' for all lookups.  Returns whether it was alive. */

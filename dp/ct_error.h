@@ -26,8 +26,8 @@ DP_INLINE int dp_ct_quoted_l4(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 l
     return dp_ct_is_icmp(t) ? dp_ct_icmp_ids(ctx, t, run->inner_l4) : dp_ct_ports(ctx, t, run->inner_l4);
 }
 
-/* run->tuple becomes that of an answer to the packet that the ICMP error quotes.  Returns 0 if it is damaged, or was not
- * sent by whom the error goes to. */
+/* run->tuple becomes that of an answer to the packet that the ICMP error quotes.  Returns 0 if it is damaged, or was
+ * not sent by whom the error goes to. */
 DP_STAGE int dp_ct_error(struct dp_ctx *ctx, struct dp_ct_run *run)
 {
     struct dp_ct_tuple *t;

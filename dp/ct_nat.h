@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Connection tracking: which addresses and ports NAT gives a connection, and rewriting its packets.
  *
- * The choice is Open vSwitch's: a hash of tuple and range gives the address and the port to begin with; ports are tried in
- * turn from there.  A connection whose second tuple nobody has is what is looked for. */
+ * The choice is Open vSwitch's: a hash of tuple and range gives the address and the port to begin with; ports are tried
+ * in turn from there.  A connection whose second tuple nobody has is what is looked for. */
 #ifndef DP_CT_NAT_H
 #define DP_CT_NAT_H 1
 
@@ -19,7 +19,8 @@
 #define DP_CT_NAT_HASH(CTX, RUN, ACTION) dp_ct_nat_hash(CTX, RUN)
 #endif
 
-/* Whether a helper expected the connection of RUN: then it has set run->reply and this is 1; -1 if that is taken; else 0. */
+/* Whether a helper expected the connection of RUN: then it has set run->reply and this is 1; -1 if that is taken; else
+ * 0. */
 #ifndef DP_CT_EXPECTED
 #define DP_CT_EXPECTED(CTX, RUN, ACTION, NOW) 0
 #endif
@@ -105,8 +106,8 @@ DP_INLINE int dp_ct_is_taken(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 no
     return dp_ct_find(ctx, &run->reply, now) != 0;
 }
 
-/* Gives end 'i' of run->reply the next port.  Returns whether nobody has that tuple.  A stage, because the verifier would follow
- * each port of dp_ct_choose_port() for itself. */
+/* Gives end 'i' of run->reply the next port.  Returns whether nobody has that tuple.  A stage, because the verifier
+ * would follow each port of dp_ct_choose_port() for itself. */
 DP_STAGE int dp_ct_try_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, struct dp_ct_ports_of *ports, __u32 now)
 {
     __u32 port;
@@ -120,9 +121,10 @@ DP_STAGE int dp_ct_try_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, st
     return !dp_ct_is_taken(ctx, run, now);
 }
 
-/* Looks for a port of end 'i' of run->reply with which nobody has it.  Returns 0, with the port as it was at first, if there
- * is none among those that it tries. */
-DP_STAGE int dp_ct_choose_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, struct dp_ct_ports_of *ports, __u32 now)
+/* Looks for a port of end 'i' of run->reply with which nobody has it.  Returns 0, with the port as it was at first, if
+ * there is none among those that it tries. */
+DP_STAGE int dp_ct_choose_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, struct dp_ct_ports_of *ports,
+                               __u32 now)
 {
     __u32 range;
 
@@ -188,8 +190,8 @@ DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     return dp_ct_choose_port(ctx, run, 1, &src, now);
 }
 
-/* The IPv4 or IPv6 address at 'ofs' of the header at 'l3' becomes 'addr'.  Returns what that adds to the complement of a
- * checksum that covers it. */
+/* The IPv4 or IPv6 address at 'ofs' of the header at 'l3' becomes 'addr'.  Returns what that adds to the complement of
+ * a checksum that covers it. */
 DP_INLINE __u64 dp_ct_put_address(struct dp_ctx *ctx, __u32 l3, int v6, int dst, const __u64 addr[2])
 {
     __u64 changes;
@@ -241,8 +243,8 @@ DP_INLINE __u64 dp_ct_put_ports(struct dp_ctx *ctx, __u32 l4, const struct dp_ct
     return changes;
 }
 
-/* A packet whose headers are at 'l3' and 'l4', 'l4_len' bytes of transport, gets the addresses of 't' reversed: its source
- * (or else its destination) and its ports. */
+/* A packet whose headers are at 'l3' and 'l4', 'l4_len' bytes of transport, gets the addresses of 't' reversed: its
+ * source (or else its destination) and its ports. */
 DP_INLINE void dp_ct_rewrite(struct dp_ctx *ctx, __u32 l3, __u32 l4, __u32 l4_len, const struct dp_ct_tuple *t, int src)
 {
     __u32 proto = t->proto;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Connection tracking: making connections, and what a sweeper does to dead ones.
  *
- * Two packets that begin the same connection at the same time meet at the lock of its tuple's bucket.  Nobody waits for a
- * lock: the packet that does not get it is tried again by its caller. */
+ * Two packets that begin the same connection at the same time meet at the lock of its tuple's bucket.  Nobody waits for
+ * a lock: the packet that does not get it is tried again by its caller. */
 #ifndef DP_CT_NEW_H
 #define DP_CT_NEW_H 1
 
@@ -61,8 +61,8 @@ DP_INLINE int dp_ct_lock(struct dp_ct_bucket *bucket, __u32 owner)
 
 DP_INLINE void dp_ct_unlock(struct dp_ct_bucket *bucket) { __sync_lock_test_and_set(&bucket->lock, 0); }
 
-/* What follows entry 'first' - 1 in the free list, whose key is 'key'.  Entries that were never used follow each other without
- * having been written; behind the last there is none. */
+/* What follows entry 'first' - 1 in the free list, whose key is 'key'.  Entries that were never used follow each other
+ * without having been written; behind the last there is none. */
 DP_INLINE __u32 dp_ct_next_free(const struct dp_ct_key *key, __u32 first)
 {
     __u32 next = DP_READ_ONCE(key->next_free);
@@ -146,7 +146,8 @@ DP_INLINE int dp_ct_publish_in(struct dp_ctx *ctx, const struct dp_ct_head *head
         __u64 old = DP_READ_ONCE(bucket->slot[i]);
         const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(DP_CT_SLOT_REF(old)));
 
-        if ((!old || (life && DP_READ_ONCE(life->state) & DP_CT_DEAD)) && dp_ct_take_slot(ctx, head, no, i, old, slot)) {
+        if ((!old || (life && DP_READ_ONCE(life->state) & DP_CT_DEAD))
+            && dp_ct_take_slot(ctx, head, no, i, old, slot)) {
             return 1;
         }
     }
@@ -272,10 +273,10 @@ DP_INLINE void dp_ct_leave(struct dp_ctx *ctx, __u32 index)
 /* Where a connection is counted: DP_CT_KEY_*_LIMIT, and that limit's 'seq'. */
 #define DP_CT_COUNTED(FLAGS, SEQ) ((__u64) (SEQ) << 32 | (FLAGS))
 
-/* Writes connection 'index', which nobody sees yet.  'counted': DP_CT_COUNTED(); 'index_now': the index, and the ticks in the high
- * half.  Returns 0 if there is no such entry. */
-DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const struct dp_ct_action *action, __u64 counted,
-                        __u64 index_now)
+/* Writes connection 'index', which nobody sees yet.  'counted': DP_CT_COUNTED(); 'index_now': the index, and the ticks
+ * in the high half.  Returns 0 if there is no such entry. */
+DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const struct dp_ct_action *action,
+                        __u64 counted, __u64 index_now)
 {
     __u32 index = (__u32) index_now, now = index_now >> 32;
     __u8 flags = (__u8) counted;

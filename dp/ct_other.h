@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Connection tracking: ICMP's questions and answers; and UDP and all other protocols, of which only addresses, and ports
- * of UDP, are known.  All the state is what the connection waits for. */
+/* Connection tracking: ICMP's questions and answers; and UDP and all other protocols, of which only addresses, and
+ * ports of UDP, are known.  All the state is what the connection waits for. */
 #ifndef DP_CT_OTHER_H
 #define DP_CT_OTHER_H 1
 

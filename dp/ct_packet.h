@@ -31,8 +31,8 @@
 #define DP_CT_SUM_PIECES 256
 #define DP_CT_TCP_OPTIONS 40    /* That a header has at most. */
 
-/* The sum of 'len' bytes from 'ofs' on (an odd last one with a zero behind it), to be folded.  Bytes that the frame does
- * not have count as none. */
+/* The sum of 'len' bytes from 'ofs' on (an odd last one with a zero behind it), to be folded.  Bytes that the frame
+ * does not have count as none. */
 DP_STAGE __u64 dp_ct_sum(struct dp_ctx *ctx, __u32 ofs, __u32 len)
 {
     __u64 sum;

@@ -63,7 +63,8 @@ DP_INLINE void dp_ct_look_up(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 no
 
 /* A packet that this zone has translated, and that other actions changed since, is found by the original tuple in its
  * metadata. */
-DP_INLINE __u32 dp_ct_look_up_original(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
+DP_INLINE __u32 dp_ct_look_up_original(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action,
+                                       __u32 now)
 {
     const struct dp_ct_md *md = &run->md;
     struct dp_ct_tuple *t = &run->reply;
@@ -186,8 +187,8 @@ DP_INLINE int dp_ct_follow(struct dp_ctx *ctx, struct dp_ct_run *run, const stru
 }
 
 /* Tracks the packet whose layers are 'frame' (v6: IPv6, else IPv4), as 'action' says.  'now': ticks.  See dp/ct.h. */
-DP_INLINE int dp_ct(struct dp_ctx *ctx, const struct dp_frame *frame, int v6, const struct dp_ct_action *action, __u32 now,
-                    struct dp_ct_run *run)
+DP_INLINE int dp_ct(struct dp_ctx *ctx, const struct dp_frame *frame, int v6, const struct dp_ct_action *action,
+                    __u32 now, struct dp_ct_run *run)
 {
     struct dp_ct_md *md = &run->md;
     int kind;

@@ -24,9 +24,9 @@
  *
  *   A packet       judges once, from what it read; then merges each word that it changes, with compare-and-swap
  *                  (dp/ct_tcp.h).  No lock: a writer that is killed leaves nothing behind.
- *   Making         takes an index from the free list, fills the entry, locks the bucket of each tuple that must be unique
- *                  (compare-and-swap, DP_CT_LOCK_TRIES times, never waiting), looks again, publishes the slots, unlocks
- *                  (dp/ct_new.h).
+ *   Making         takes an index from the free list, fills the entry, locks the bucket of each tuple that must be
+ *                  unique (compare-and-swap, DP_CT_LOCK_TRIES times, never waiting), looks again, publishes the slots,
+ *                  unlocks (dp/ct_new.h).
  *   Killing        sets DP_CT_DEAD in 'state': from then on no lookup finds the connection.  Anybody may: a packet that
  *                  begins a connection anew does, the sweeper does with what has expired.
  *   Sweeping       userspace alone, one thread at a time: kill, empty the slots of both tuples, subtract from
@@ -71,7 +71,8 @@ struct dp_ct_head {
 };
 _Static_assert(sizeof(struct dp_ct_head) == 256, "head of connections layout");
 
-/* The free list: index + 1 of its first entry, 0 or n + 1 if there is none, and a number that each change increments. */
+/* The free list: index + 1 of its first entry, 0 or n + 1 if there is none, and a number that each change
+ * increments. */
 #define DP_CT_FREE(FIRST, TAG) ((__u64) (TAG) << 32 | (__u32) (FIRST))
 #define DP_CT_FREE_FIRST(FREE) ((__u32) (FREE))
 #define DP_CT_FREE_TAG(FREE) ((__u32) ((FREE) >> 32))
@@ -126,7 +127,8 @@ _Static_assert(sizeof(struct dp_ct_key) == 64, "key of a connection layout");
 #define DP_CT_NAT_SRC 1
 #define DP_CT_NAT_DST 4
 
-/* A port in memory order; of ICMP the id, with the packet's type at its source and that of the answer at its destination. */
+/* A port in memory order; of ICMP the id, with the packet's type at its source and that of the answer at its
+ * destination. */
 #define DP_CT_L4(PORT, TYPE) ((__u32) (PORT) | (__u32) (TYPE) << 16)
 #define DP_CT_L4_PORT(L4) ((__u16) (L4))
 #define DP_CT_L4_TYPE(L4) ((__u8) ((L4) >> 16))
@@ -135,8 +137,8 @@ _Static_assert(sizeof(struct dp_ct_key) == 64, "key of a connection layout");
  * an established connection's two directions do not meet. */
 struct dp_ct_life {
     __u64 state;                /* DP_CT_STATE_*. */
-    __u64 window[2];            /* [d]: DP_CT_WINDOW(): highest sequence number that d's sender sent (seqlo), highest that
-                                 * it lets its peer send (seqhi). */
+    __u64 window[2];            /* [d]: DP_CT_WINDOW(): highest sequence number that d's sender sent (seqlo), highest
+                                 * that it lets its peer send (seqhi). */
     __u32 used;                 /* Ticks when its time began to run. */
     __u32 version;              /* Grows when what a cached path relies on changes: marks, end. */
 };

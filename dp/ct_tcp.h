@@ -48,7 +48,8 @@ DP_INLINE void dp_ct_tcp_load(struct dp_ct_peer *peer, const struct dp_ct_words 
 }
 
 /* 'src' is end 'd'. */
-DP_INLINE void dp_ct_tcp_store(struct dp_ct_words *w, __u32 d, const struct dp_ct_peer *src, const struct dp_ct_peer *dst)
+DP_INLINE void dp_ct_tcp_store(struct dp_ct_words *w, __u32 d, const struct dp_ct_peer *src,
+                               const struct dp_ct_peer *dst)
 {
     w->window[d] = DP_CT_WINDOW(src->seqlo, dst->seqhi);
     w->window[!d] = DP_CT_WINDOW(dst->seqlo, src->seqhi);
@@ -117,7 +118,8 @@ DP_INLINE int dp_ct_tcp_first(const struct dp_ct_run *run, struct dp_ct_peer *sr
 }
 
 /* A segment inside, or tolerated outside, the window moves it. */
-DP_INLINE void dp_ct_tcp_slide(struct dp_ct_peer *src, struct dp_ct_peer *dst, __u32 end, __u32 ack, __u32 win, __u32 sws)
+DP_INLINE void dp_ct_tcp_slide(struct dp_ct_peer *src, struct dp_ct_peer *dst, __u32 end, __u32 ack, __u32 win,
+                               __u32 sws)
 {
     src->win = dp_ct_max(src->win, win);
     if (DP_SEQ_GT(end, src->seqlo)) {
@@ -213,7 +215,8 @@ DP_INLINE enum dp_ct_verdict dp_ct_tcp_judge(const struct dp_ct_run *run, __u32 
         }
         w->state = DP_CT_PUT(w->state, DP_CT_STATE_CLASS, 4, dp_ct_tcp_class(&src, &dst));
         *refresh = 1;
-    } else if ((dst.state < DP_CT_TCP_SYN_SENT || dst.state >= DP_CT_TCP_FIN_WAIT_2 || src.state >= DP_CT_TCP_FIN_WAIT_2)
+    } else if ((dst.state < DP_CT_TCP_SYN_SENT || dst.state >= DP_CT_TCP_FIN_WAIT_2
+                || src.state >= DP_CT_TCP_FIN_WAIT_2)
                && DP_SEQ_GEQ(src.seqhi + DP_CT_TCP_SKEW, end) && DP_SEQ_GEQ(seq, src.seqlo - DP_CT_TCP_SKEW)) {
         /* While a connection opens or closes; its time does not begin anew, so that a flood cannot keep it. */
         dp_ct_tcp_slide(&src, &dst, end, ack, win, sws);

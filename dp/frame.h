@@ -80,8 +80,8 @@ struct dp_frame {
     __u32 cut;                  /* Bytes that output cuts off the end. */
     __u32 has;                  /* DP_HAS_*. */
     __u32 local_stack;          /* Set before parsing: the frame may be CHECKSUM_PARTIAL. */
-    __u32 entropy;              /* For TNL_PUSH: hash of the addresses and ports before all operations.  For TNL_POP: bytes
-                                 * from 'l4' to the packet inside. */
+    __u32 entropy;              /* For TNL_PUSH: hash of the addresses and ports before all operations.  For TNL_POP:
+                                 * bytes from 'l4' to the packet inside. */
 };
 _Static_assert(sizeof(struct dp_frame) == 28, "frame layout");
 

@@ -3,8 +3,8 @@
  *
  * Multilinear hashing: the sum of words times random odd numbers, whose terms a processor computes in
  * parallel.  A word's high half is folded into its low half first, because the product's high bits depend
- * on the word's low bits only through the carry.  Userspace draws the numbers per datapath, so nobody who sends packets can
- * construct collisions. */
+ * on the word's low bits only through the carry.  Userspace draws the numbers per datapath, so a sender of packets
+ * cannot construct collisions. */
 #ifndef DP_HASH_H
 #define DP_HASH_H 1
 
@@ -16,8 +16,8 @@ DP_INLINE __u64 dp_hash_word(__u64 word, __u64 number)
     return (word ^ word >> 32) * number;
 }
 
-/* Words that '*key' does not have because they are omitted are not used by the mask, unless the program is trimmed: then no
- * flow that uses them matches. */
+/* Words that '*key' does not have because they are omitted are not used by the mask, unless the program is trimmed:
+ * then no flow that uses them matches. */
 DP_INLINE __u64 dp_hash_key(struct dp_ctx *ctx, const struct dp_head *head, const struct dp_mask *mask,
                             const union dp_key *key)
 {

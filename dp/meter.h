@@ -14,7 +14,7 @@
 
 DP_STAGE int dp_meter_band_exceeds(struct dp_meter_band *band, __u64 units, __u64 now);
 
-/* Charges a packet of 'len' bytes at 'now', nanoseconds of CLOCK_MONOTONIC.  Returns whether it is to be dropped. */
+/* Charges a packet of 'len' bytes at 'now', nanoseconds of CLOCK_MONOTONIC.  Returns whether it must be dropped. */
 DP_INLINE int dp_meter_charge(struct dp_meter *meter, __u32 len, __u64 now)
 {
     __u64 units = meter->per_packet ? 1 : len;

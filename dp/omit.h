@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What a specialised program leaves out because no flow needs it.  0 everywhere: it leaves out nothing.
  *
- * In BPF these are jumps that core/tables/constants.c writes into the program before load: the verifier removes what they pass.
- * A program that leaves out too much is still correct, but hands more frames to the engine: those of protocols that it
- * does not parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of flows with
- * operations that it does not execute (struct dp_op 'codes').  So flows may be installed whatever program runs.
+ * In BPF these are jumps that core/tables/constants.c writes into the program before load: the verifier removes what
+ * they pass.  A program that leaves out too much is still correct, but hands more frames to the engine: those of
+ * protocols that it does not parse, of flows whose mask uses words that it does not build (struct dp_mask 'words'), of
+ * flows with operations that it does not execute (struct dp_op 'codes').  So flows may be installed whatever program
+ * runs.
  *
  * The seam provides
  *
@@ -25,7 +26,7 @@
 #define DP_ALL_PARTS     (((1u << (DP_N_KEY_GROUPS + 2)) - 1) | DP_PART_FRAGS | DP_PART_TRACE)
 #define DP_PART_TABLES   (1u << (DP_N_KEY_GROUPS + 2))  /* All lookups: the fast path is off. */
 #define DP_PART_FRAGS    (1u << (DP_N_KEY_GROUPS + 3))  /* Frames in several buffers: needed where they may come. */
-#define DP_PART_TRACE    (1u << (DP_N_KEY_GROUPS + 4))  /* Tracing packets, dp/trace.h: needed while somebody does. */
+#define DP_PART_TRACE    (1u << (DP_N_KEY_GROUPS + 4))  /* Tracing packets, dp/trace.h: needed during a trace. */
 
 #define DP_WORD(I) (1ull << (I))
 #define DP_WORDS(FIRST, BEHIND) ((1ull << (BEHIND)) - (1ull << (FIRST)))    /* From FIRST to before BEHIND. */

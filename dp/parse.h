@@ -69,8 +69,9 @@ DP_INLINE int dp_parse(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
         __u32 vlan;
 
         if (dp_parse_vlan(ctx, 12, &vlan, &eth_type) && DP_BE16_IS(eth_type, DP_ETH_IP4)) {
-            return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, vlan), dp_at(ctx, DP_ETH_LEN + DP_VLAN_LEN, DP_IP4_LEN),
-                                DP_ETH_LEN + DP_VLAN_LEN, DP_HAS_VLAN);
+            return dp_parse_ip4(ctx, frame, key, DP_LINK(eth_type, vlan),
+                                dp_at(ctx, DP_ETH_LEN + DP_VLAN_LEN, DP_IP4_LEN), DP_ETH_LEN + DP_VLAN_LEN,
+                                DP_HAS_VLAN);
         }
     }
     return dp_parse_other(ctx, frame, key, vlan_limit);
@@ -130,7 +131,8 @@ DP_STAGE int dp_parse_other(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     key->w[5] = DP_BYTES(0, 4, eth_tail) | DP_BYTES(4, 4, vlan2);
     switch (dp_ntohs(eth_type)) {
     case DP_ETH_IP4:
-        return DP_OMITS(ctx, DP_PART(IP4)) ? DP_PARSE_OMITTED : dp_parse_ip4(ctx, frame, key, link, dp_at(ctx, l3, DP_IP4_LEN), l3, has);
+        return DP_OMITS(ctx, DP_PART(IP4)) ? DP_PARSE_OMITTED
+            : dp_parse_ip4(ctx, frame, key, link, dp_at(ctx, l3, DP_IP4_LEN), l3, has);
     case DP_ETH_IP6:
         return DP_OMITS(ctx, DP_PART(IP6)) ? DP_PARSE_OMITTED : dp_parse_ip6(ctx, frame, key, link, l3, has);
     case DP_ETH_ARP:

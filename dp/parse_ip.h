@@ -33,8 +33,8 @@ DP_INLINE int dp_parse_arp(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     return DP_PARSED;
 }
 
-/* The length of a packet of 'size' bytes whose header cannot say it (BIG TCP).  Nobody who runs operations on such packets
- * needs more than that it is long. */
+/* The length of a packet of 'size' bytes whose header cannot say it (BIG TCP).  Operations on such packets
+ * need to know only that it is long. */
 DP_INLINE __u32 dp_big_len(__u32 size) { return size < 0xffff ? size : 0xffff; }
 
 /* RFC 791.  'ip' is at 'l3', NULL if no whole header is there.  An invalid one leaves all IP fields 0. */
@@ -146,8 +146,8 @@ DP_STAGE __u64 dp_parse_ext_headers(struct dp_ctx *ctx, __u32 ofs, __u32 left, _
     return DP_EXT(DP_EXT_BEYOND, 0, 0, 0, 0);
 }
 
-/* Whether what stands at 'l4' is the hop-by-hop header with nothing but the length (RFC 2675) that Linux puts before the TCP
- * header of a BIG TCP packet, and takes out of its segments (include/net/ipv6.h, struct hop_jumbo_hdr). */
+/* Whether what stands at 'l4' is the hop-by-hop header with nothing but the length (RFC 2675) that Linux puts before
+ * the TCP header of a BIG TCP packet, and takes out of its segments (include/net/ipv6.h, struct hop_jumbo_hdr). */
 DP_INLINE int dp_is_jumbo_header(struct dp_ctx *ctx, __u32 l4)
 {
     const __u8 *jumbo = dp_at(ctx, l4 & DP_MAX_OFS, DP_JUMBO_LEN);

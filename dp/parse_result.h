@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the stages of the parser share: dp/parse.h (link layer), dp/parse_ip.h (ARP, IPv4, IPv6) and dp/parse_transport.h,
- * each of which includes the next.
+/* What the stages of the parser share: dp/parse.h (link layer), dp/parse_ip.h (ARP, IPv4, IPv6) and
+ * dp/parse_transport.h, each of which includes the next.
  *
  * Each stage writes whole words of the key as soon as it knows them, and passes on in registers what a later header
  * completes.  Writing a word in pieces and reading it whole right after would stall the processor's store forwarding;

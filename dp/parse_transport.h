@@ -10,8 +10,8 @@
 
 #define DP_MAX_ND_OPTIONS 4     /* Neighbour discovery options walked. */
 
-/* The result of parsing a neighbour message, packed: DP_HAS_* bits, the type of its first link-layer option, and whether
- * it has more options than are walked. */
+/* The result of parsing a neighbour message, packed: DP_HAS_* bits, the type of its first link-layer option, and
+ * whether it has more options than are walked. */
 #define DP_ND(HAS, TYPE, RESULT) ((__u64) (RESULT) << 48 | (__u64) (TYPE) << 32 | (__u32) (HAS))
 
 /* RFC 4861: neighbour solicitation and advertisement at 'l4', which has at least 8 of its 'l4_len' bytes.  Fills the

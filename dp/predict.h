@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* A last-flow cache.  A frame that differs from the previous one only in wildcarded bits matches the same flow: it needs no
- * parsing and no hash.  (Van Jacobson's header prediction and one-entry cache do this for connections, this does it for
- * masked flows: a million connections under one megaflow hit one entry.)
+/* A last-flow cache.  A frame that differs from the previous one only in wildcarded bits matches the same flow: it
+ * needs no parsing and no hash.  (Van Jacobson's header prediction and one-entry cache do this for connections, this
+ * does it for masked flows: a million connections under one megaflow hit one entry.)
  *
- * An entry is called a prediction here.  It holds the first bytes of a frame that was parsed, and which of their bits the
- * flow that it matched depends on.  Entries are made for TCP and UDP, in IPv4 without options or IPv6 without extension
- * headers, behind at most one VLAN tag.  If a frame has the same bits, and the length in its IP header is possible,
- * dp_parse() would yield a key that this flow matches, and fill the frame as is done here.
+ * An entry is called a prediction here.  It holds the first bytes of a frame that was parsed, and which of their bits
+ * the flow that it matched depends on.  Entries are made for TCP and UDP, in IPv4 without options or IPv6 without
+ * extension headers, behind at most one VLAN tag.  If a frame has the same bits, and the length in its IP header is
+ * possible, dp_parse() would yield a key that this flow matches, and fill the frame as is done here.
  *
- * Each CPU has entries of its own, by input port.  After misses no entry is made for some frames, for more each time, so
- * that mixed flows cost little. */
+ * Each CPU has entries of its own, by input port.  After misses no entry is made for some frames, for more each time,
+ * so that mixed flows cost little. */
 #ifndef DP_PREDICT_H
 #define DP_PREDICT_H 1
 
@@ -58,8 +58,8 @@ DP_INLINE __u64 dp_differs(const struct dp_prediction *p, const __u8 *data, int 
 }
 
 /* Returns the flow that the frame of 'ctx' matches in its first pass, or NULL if the frame is not as predicted.  With a
- * flow it fills '*frame' as dp_parse() would, its layers only if operations may need them, and '*ret_tcp_flags' (host byte
- * order; untouched if it is not TCP). */
+ * flow it fills '*frame' as dp_parse() would, its layers only if operations may need them, and '*ret_tcp_flags' (host
+ * byte order; untouched if it is not TCP). */
 DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_prediction *p, __u32 in_port,
                                            struct dp_frame *frame, __u32 *ret_tcp_flags)
 {
@@ -128,7 +128,7 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
     return flow;
 }
 
-/* Bits to shift the word by in which IP's length field stands, 'ofs' bytes from the start of the frame. */
+/* By how many bits to shift the word that has IP's length field, 'ofs' bytes from the start of the frame. */
 DP_INLINE __u32 dp_length_shift(__u32 ofs)
 {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ofs % 8 * 8 : 48 - ofs % 8 * 8;
@@ -185,7 +185,8 @@ DP_INLINE void dp_predict_bits(struct dp_prediction *p, const struct dp_frame *f
     p->mask[DP_PREDICTED_MIDDLE / 8] = dp_load64(eth + DP_PREDICTED_MIDDLE - 8);
 }
 
-/* Makes '*p' of a frame that was parsed and matched flow 'flow'.  Returns whether it is of a kind that can be predicted. */
+/* Makes '*p' of a frame that was parsed and matched flow 'flow'.  Returns whether it is of a kind that can be
+ * predicted. */
 DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key,
                               const struct dp_flow *flow, struct dp_prediction *p)
 {
@@ -245,8 +246,8 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
     return 1;
 }
 
-/* Updates the prediction from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': makes a new one,
- * or pauses if predictions do not pay now.  Returns 0. */
+/* Updates the prediction from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': makes a new
+ * one, or pauses if predictions do not pay now.  Returns 0. */
 DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 index,
                              struct dp_prediction *p)
 {

@@ -7,9 +7,9 @@
  * it, so it is trusted.
  *
  * It carries what the engine must know of work that a program has done and that the frame does not show: 'has' says
- * which parts.  A part is added at the end, with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows it
- * asks for the bit.  DP_RECORD_MAX_LEN bounds the record: it is taken from the room for a frame, and so from the largest MTU
- * (core/xsk/umem.h).  A packet that was in a tunnel is shorter than the frame that arrived.
+ * which parts.  A part is added at the end, with a bit in 'has' and a new DP_RECORD_VERSION, and the reader that knows
+ * it asks for the bit.  DP_RECORD_MAX_LEN bounds the record: it is taken from the room for a frame, and so from the
+ * largest MTU (core/xsk/umem.h).  A packet that was in a tunnel is shorter than the frame that arrived.
  */
 #ifndef DP_RECORD_H
 #define DP_RECORD_H 1
@@ -32,8 +32,8 @@ struct dp_record {
     __u16 reason;       /* enum dp_reason, of an upcall. */
     __u16 has;          /* DP_RECORD_*. */
     __u8 passes;        /* Flows executed before. */
-    __u8 tracked;       /* Of flow 'flow', the operations before so many-th CT are done, from 0 on: 0 is the first.  The engine
-                         * goes on with that CT. */
+    __u8 tracked;       /* Of flow 'flow', the operations before so many-th CT are done, from 0 on: 0 is the first.  The
+                         * engine goes on with that CT. */
     __u32 in_port;      /* Datapath port number. */
     __u32 flow;         /* Index of the flow that matched, or DP_NO_FLOW. */
     __u32 generation;   /* Generation of that index: stale if the table says otherwise. */
@@ -47,8 +47,8 @@ struct dp_record {
     __u32 trace;        /* Number of the traced packet (dp/trace.h); 0: it is not traced. */
 };
 
-/* DP_RECORD_TUNNEL: words of union dp_key, the first (in_port is the tunnel's), and those from tun_id on.  Of tun_options only
- * what tun_options_len says is written. */
+/* DP_RECORD_TUNNEL: words of union dp_key, the first (in_port is the tunnel's), and those from tun_id on.  Of
+ * tun_options only what tun_options_len says is written. */
 #define DP_RECORD_TUNNEL_WORDS (1 + DP_KEY_WORDS - DP_KEY_WORD(tun_id))
 #define DP_RECORD_TUNNEL_LEN (DP_RECORD_TUNNEL_WORDS * 8)
 

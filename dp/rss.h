@@ -77,7 +77,8 @@ DP_INLINE __u32 dp_rss_5tuple(const union dp_key *key)
         return dp_rss_finish(hash, 42);
     }
     hash = dp_rss_add(hash, proto);
-    if (proto == DP_IP_TCP || proto == DP_IP_UDP || proto == DP_IP_SCTP || proto == DP_IP_ICMP || proto == DP_IP_ICMP6) {
+    if (proto == DP_IP_TCP || proto == DP_IP_UDP || proto == DP_IP_SCTP || proto == DP_IP_ICMP
+        || proto == DP_IP_ICMP6) {
         hash = dp_rss_add(hash, key->w[3]);
     }
     return dp_rss_finish(hash, 42);

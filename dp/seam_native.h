@@ -24,7 +24,10 @@ struct dp_ctx {
     struct dp_way *way;         /* Where the frame's way is noted, or NULL. */
 };
 
-DP_INLINE int dp_omits(const struct dp_ctx *ctx, __u32 first, __u32 last) { return dp_omit_has(&ctx->omit, first, last); }
+DP_INLINE int dp_omits(const struct dp_ctx *ctx, __u32 first, __u32 last)
+{
+    return dp_omit_has(&ctx->omit, first, last);
+}
 DP_INLINE __u64 dp_omitted_words(const struct dp_ctx *ctx) { return ctx->omit.words; }
 DP_INLINE __u64 dp_omitted_ops(const struct dp_ctx *ctx) { return ctx->omit.ops; }
 
@@ -117,8 +120,8 @@ DP_INLINE __u32 dp_ct_owner(const struct dp_ctx *ctx) { return DP_CT_LOCK_USER |
 
 #include "dp/seam_raw.h"
 
-/* Whether not every port of the group that 'flow' sends to takes a frame of 'len' bytes after the flow's operations, or this
- * one as it lies. */
+/* Whether some port of the group that 'flow' sends to does not take a frame of 'len' bytes after the flow's operations,
+ * or not this frame's buffers. */
 DP_INLINE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len) { return dp_has_frags(ctx); }
 
 #endif /* dp/seam_native.h */

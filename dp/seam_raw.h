@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* What the native seam and that of XDP have in common: frames are plain bytes, all in reach, every tag and checksum in its
- * place.  A seam includes this after its own functions; bpf/seam_tcx.h has its own of these. */
+/* What the native seam and that of XDP have in common: frames are plain bytes, all in reach, every tag and checksum in
+ * its place.  A seam includes this after its own functions; bpf/seam_tcx.h has its own of these. */
 #ifndef DP_SEAM_RAW_H
 #define DP_SEAM_RAW_H 1
 
@@ -70,9 +70,10 @@ DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp,
     return dp_adjust_head(ctx, -(int) len);
 }
 
-/* Whether the 'n' bytes before the packet inside cannot be taken off after 'tags' VLAN tags were popped: a tag is left. */
-DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 tags,
-                                    __u32 n)
+/* Whether the 'n' bytes before the packet inside cannot be taken off after 'tags' VLAN tags were popped: a tag is
+ * left. */
+DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key,
+                                    __u32 tags, __u32 n)
 {
     return frame->l3 - DP_VLAN_LEN * tags != DP_ETH_LEN;
 }
@@ -81,7 +82,10 @@ DP_INLINE int dp_tunnel_pop_refuses(struct dp_ctx *ctx, const struct dp_frame *f
 DP_INLINE int dp_tunnel_verified(struct dp_ctx *ctx) { return dp_has_frags(ctx) ? -1 : 0; }
 
 /* Takes off the 'n' bytes before the packet inside, among them a checksum if 'checksum'.  0, or negative errno. */
-DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int checksum) { return dp_adjust_head(ctx, n); }
+DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int checksum)
+{
+    return dp_adjust_head(ctx, n);
+}
 
 /* Updates the transport checksum at 'ofs' after bytes that it covers have changed.  'flags': DP_CSUM_*. */
 DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, __u32 flags)
@@ -98,10 +102,12 @@ DP_INLINE void dp_csum_transport(struct dp_ctx *ctx, __u32 ofs, __u64 changes, _
 /* Whether the packet is CHECKSUM_PARTIAL: a device will compute that checksum. */
 DP_INLINE int dp_csum_left(struct dp_ctx *ctx) { return 0; }
 
-/* Updates the sum over the whole packet (CHECKSUM_COMPLETE) after a change that no checksum inside the packet balances. */
+/* Updates the sum over the whole packet (CHECKSUM_COMPLETE) after a change that no checksum inside the packet
+ * balances. */
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes) { }
 
-/* Sends a copy of the packet, as it is now, to each port of an output operation.  Plain frames have no such operation. */
+/* Sends a copy of the packet, as it is now, to each port of an output operation.  Plain frames have no such
+ * operation. */
 DP_INLINE void dp_output_copies(struct dp_ctx *ctx, const union dp_key *key, const struct dp_op *op) { }
 
 #endif /* dp/seam_raw.h */

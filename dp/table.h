@@ -194,13 +194,15 @@ struct dp_op {
         } tunnel_push;
         struct { __u32 port, kind; } tunnel_pop;                                /* The tunnel's port; enum dp_tunnel. */
         struct {
-            __u32 blob;                                                         /* With DP_CT_LABEL, or a range of nat(). */
+            __u32 blob;                                                         /* With DP_CT_LABEL, or a range of
+                                                                                 * nat(). */
             __u16 zone, policy;                                                 /* As in struct dp_ct_action. */
             __u32 flags;
             __u32 mark, mark_mask;
             __u32 marks;                                                        /* What a new connection gets: index. */
             __u16 min_port, max_port;
-            __u32 next;                                                         /* To the next CT, in operations; 0: none. */
+            __u32 next;                                                         /* To the next CT, in operations; 0:
+                                                                                 * none. */
         } ct;
     } u;
 };
@@ -254,7 +256,7 @@ struct dp_head {
     __u32 shared_shards;        /* More CPUs than shards: counters are updated atomically. */
     __u32 vlan_limit;           /* VLAN tags to parse. */
     __u32 masks_now;            /* DP_MASKS_NOW(): where the masks to walk stand in order[], and how many. */
-    __u64 hash_key[DP_KEY_WORDS];       /* Random, odd: nobody outside can construct collisions. */
+    __u64 hash_key[DP_KEY_WORDS];       /* Random, odd: senders cannot construct collisions. */
     __u8 order[2 * DP_MAX_MASKS];       /* Masks, most used first, in one of the halves; the other is for sorting. */
 };
 _Static_assert(sizeof(struct dp_head) == 600, "head layout");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Traced packets: the way of one frame through the flow tables, and what the kernel hands to those who trace.
+/* Traced packets: the way of one frame through the flow tables, as the kernel hands it to the reader.
  *
  * A run is traced if the hook says so (bpf/trace.h).  Each pass then notes here which flow it found and how.  The seam
  * provides
@@ -56,7 +56,8 @@ struct dp_traced {
     __u8 fate;                  /* enum dp_fate. */
     __u32 reason;               /* enum dp_reason. */
     __u32 to;                   /* Port or group, if 'fate' says so. */
-    __u32 tag;                  /* The tag in VLAN acceleration, as dp_tag_beside() returns it; it is not among the bytes. */
+    __u32 tag;                  /* The tag in VLAN acceleration, as dp_tag_beside() returns it; it is not among the
+                                 * bytes. */
     struct dp_way way;
     __u8 bytes[DP_TRACE_BYTES];
 };

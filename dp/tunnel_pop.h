@@ -2,8 +2,8 @@
 /* Tunnels: TNL_POP, as Open vSwitch's netdev_pop_header() (lib/netdev-native-tnl.c).
  *
  * It takes off what lies before the packet inside, and puts the tunnel's port and metadata into the key: the flow
- * recirculates, and the packet inside is parsed and looked up.  A header that is not as expected, which may be one that Open
- * vSwitch drops, is left to the engine as it is.
+ * recirculates, and the packet inside is parsed and looked up.  A header that is not as expected, which may be one that
+ * Open vSwitch drops, is left to the engine as it is.
  *
  * A seam provides
  *
@@ -65,8 +65,8 @@ DP_INLINE __u32 dp_gre_len(__u32 gre)
     return 4 + (flags & DP_GRE_CSUM ? 4 : 0) + (flags & DP_GRE_KEY ? 4 : 0) + (flags & DP_GRE_SEQ ? 4 : 0);
 }
 
-/* Whether the IP header at 'l3' is one without options, of no fragment and of protocol 'proto'.  Parsing does not look at its
- * version, popping does. */
+/* Whether the IP header at 'l3' is one without options, of no fragment and of protocol 'proto'.  Parsing does not look
+ * at its version, popping does. */
 DP_INLINE int dp_tunnel_ip_suits(struct dp_ctx *ctx, const struct dp_frame *frame, __u32 l3, __u8 proto)
 {
     const __u8 *ip;
@@ -76,7 +76,8 @@ DP_INLINE int dp_tunnel_ip_suits(struct dp_ctx *ctx, const struct dp_frame *fram
         return ip && ip[0] >> 4 == 6 && ip[6] == proto && frame->l4 == l3 + DP_IP6_LEN;
     }
     ip = dp_at(ctx, l3, DP_IP4_LEN);
-    if (!ip || ip[0] != 0x45 || ip[9] != proto || frame->l4 != l3 + DP_IP4_LEN || dp_load16(ip + 6) & DP_SWAP16(0x3fff)) {
+    if (!ip || ip[0] != 0x45 || ip[9] != proto || frame->l4 != l3 + DP_IP4_LEN
+        || dp_load16(ip + 6) & DP_SWAP16(0x3fff)) {
         return 0;
     }
 
@@ -117,7 +118,8 @@ DP_STAGE int dp_tunnel_sum_right(struct dp_ctx *ctx, const struct dp_frame *fram
 /* Of the result of dp_tunnel_expected(). */
 #define DP_POP_CHECKSUM (1 << 16)       /* The outer UDP or GRE header has a checksum. */
 
-/* Length of the tunnel's header from the transport layer on, and perhaps DP_POP_CHECKSUM; 0: the program cannot pop it. */
+/* Length of the tunnel's header from the transport layer on, and perhaps DP_POP_CHECKSUM; 0: the program cannot pop
+ * it. */
 DP_STAGE __u32 dp_tunnel_expected(struct dp_ctx *ctx, const struct dp_frame *frame, __u32 kind)
 {
     if (!frame) {

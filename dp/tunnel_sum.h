@@ -5,8 +5,8 @@
 
 #include "dp/types.h"
 
-/* Sums up the 'SIZE' bytes at 'ofs' if they are in the frame and goes on behind them; the mask makes all values one for the
- * verifier. */
+/* Sums up the 'SIZE' bytes at 'ofs' if they are in the frame and goes on behind them; the mask makes all values one for
+ * the verifier. */
 #define DP_SUM_PIECE(SIZE)                              \
     p = dp_at(ctx, ofs, SIZE);                          \
     if (p) {                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Three network functions, each an XDP program for a container's end of a veth (docs/how-to/service-chains.md).  They know
- * nothing of the switch: it sees frames come in and go out. */
+/* Three network functions, each an XDP program for a container's end of a veth (docs/how-to/service-chains.md).  They
+ * know nothing of the switch: it sees frames come in and go out. */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>

@@ -75,8 +75,8 @@ int __wrap_ofproto_port_add(struct ofproto *, struct netdev *, ofp_port_t *);
 const char *__real_ovs_strerror(int);
 const char *__wrap_ovs_strerror(int);
 
-/* Has 'text', which may be NULL and is freed here, stand for 'error' in the next
- * 'n' calls of ovs_strerror(), if they ask for 'error'. */
+/* Has 'text', which may be NULL and is freed here, stand for 'error' in the
+ * next 'n' calls of ovs_strerror(), if they ask for 'error'. */
 static void
 explain(int error, char *text, int n)
 {

@@ -7,7 +7,11 @@ import re
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-OVERHANG = 20                           # Columns beyond max_line_length that a line may have: an address, a table's row.
+OVERHANG = 20                           # Columns beyond max_line_length that a line of Python or shell may have, and:
+OVERHANGING = {f"{folder}/{name}" for folder, names in {
+    "bpf": ("seam_tcx.h", "tcx.bpf.c"), "dp": ("action.h", "ct_fast.h", "ct_op.h", "pipeline.h", "tunnel.h"),
+    "core/programs": ("tcx_private.h", "trace.h"), "ovs/engine": ("thread.c",), "tests/bpf": ("verifier_budget.c",)}.items()
+    for name in names}
 LONGEST = 100                           # Lines of a function.
 SKIPPED = {"build", ".git", "__pycache__", ".pytest_cache", "corpus", "results", "LICENSES"}
 
@@ -52,15 +56,16 @@ def problems(path, data):
     if text and not text.endswith("\n"):
         found.append("the last line has no end: add a newline")
     for number, line in enumerate(text.split("\n"), 1):
-        limit = int(how.get("max_line_length", 10 ** 6)) + OVERHANG
+        limit = int(how.get("max_line_length", 10 ** 6))
+        end = limit + (0 if path.endswith((".c", ".h")) and path not in OVERHANGING else OVERHANG)
         if "\r" in line:
             found.append(f"line {number} ends as in DOS: remove the carriage return")
         if line != line.rstrip():
             found.append(f"line {number} has blanks at its end: remove them")
         if "\t" in line and how["indent_style"] == "space":
             found.append(f"line {number} has a tab: indent with {how['indent_size']} blanks")
-        if len(line) > limit:
-            found.append(f"line {number} has {len(line)} characters: wrap it at {limit - OVERHANG}, {limit} is the end")
+        if len(line) > end:
+            found.append(f"line {number} has {len(line)} characters: wrap it at {limit}, {end} is the end")
     return found
 
 
@@ -109,8 +114,8 @@ def test_long_function_is_seen():
     ("meson.build", b"a\n\tb\n", "line 2 has a tab: indent with 2 blanks"),
     ("docs/x.md", b"a\r\n", "line 1 ends as in DOS: remove the carriage return"),
     ("docs/x.md", b"\xff\n", "it is not UTF-8"),
-    ("core/kernel/x.c", b"/" * 141 + b"\n", "line 1 has 141 characters: wrap it at 120, 140 is the end"),
-    ("ovs/ports/x.c", b"/" * 100 + b"\n", "line 1 has 100 characters: wrap it at 79, 99 is the end"),
+    ("core/kernel/x.c", b"/" * 121 + b"\n", "line 1 has 121 characters: wrap it at 120, 120 is the end"),
+    ("ovs/ports/x.c", b"/" * 80 + b"\n", "line 1 has 80 characters: wrap it at 79, 79 is the end"),
     ("tests/system/x.py", b"#" * 141 + b"\n", "line 1 has 141 characters: wrap it at 120, 140 is the end")])
 def test_what_is_refused(path, data, said):
     assert said in problems(path, data)
@@ -118,7 +123,7 @@ def test_what_is_refused(path, data, said):
 
 @pytest.mark.parametrize("path, data", [
     ("Makefile", b"all:\n\techo\n"), ("debian/rules", b"%:\n\tdh $@\n"), ("docs/x.md", b"x" * 400 + b"\n"),
-    ("core/x.c", b"/" * 140 + b"\n"), ("ovs/x.c", b"/" * 99 + b"\n"), ("NEWS", b"")])
+    ("core/x.c", b"/" * 120 + b"\n"), ("ovs/x.c", b"/" * 79 + b"\n"), ("NEWS", b"")])
 def test_what_passes(path, data):
     assert problems(path, data) == []
 

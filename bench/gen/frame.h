@@ -64,8 +64,8 @@ struct bench_frame6 {
 _Static_assert(sizeof(struct bench_tagged_frame) == sizeof(struct bench_frame) + 4, "a tag more");
 _Static_assert(sizeof(struct bench_frame6) == sizeof(struct bench_frame) + 20, "a longer IP header");
 
-/* Before the frame with --tunnel: the headers of a tunnel to BENCH_TUNNEL_MAC and BENCH_TUNNEL_DST, with VNI 0 or no key.  The
- * flows come from --endpoints source addresses, BENCH_TUNNEL_SRC and those behind it. */
+/* Before the frame with --tunnel: the headers of a tunnel to BENCH_TUNNEL_MAC and BENCH_TUNNEL_DST, with VNI 0 or no
+ * key.  The flows come from --endpoints source addresses, BENCH_TUNNEL_SRC and those behind it. */
 #define BENCH_TUNNEL_MAC { 2, 0, 0, 0, 0, 0x63 }
 #define BENCH_TUNNEL_SRC 0xac1f0002u    /* 172.31.0.2, host byte order. */
 #define BENCH_TUNNEL_DST 0xac1f0001u    /* 172.31.0.1. */

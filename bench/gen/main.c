@@ -59,7 +59,8 @@ static const char usage[] =
     "  flood     send UDP datagrams to --address from a socket for --seconds, frames of --size BYTES\n"
     "  drain     receive and count them; a line on standard input asks for the count\n"
     "sink, forward and return take --generic: generic XDP.\n"
-    "Those that run until standard input ends print {} when they are ready; generate, sink, ping, flood, drain print JSON.\n";
+    "Those that run until standard input ends print {} when they are ready; generate, sink, ping, flood, drain print "
+    "JSON.\n";
 
 int main(int argc, char *argv[])
 {

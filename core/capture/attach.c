@@ -30,7 +30,8 @@ static int load(struct oxdp_capture_objects *objects, struct bpf_object *object,
 static bool serves_ports(int fd, struct bpf_prog_info *ret_info);
 static int name_of_entry(int fd, char name[128]);
 
-int oxdp_capture_objects_init(struct oxdp_capture_objects *objects, const struct oxdp_capture_config *config, char **ret_error)
+int oxdp_capture_objects_init(struct oxdp_capture_objects *objects, const struct oxdp_capture_config *config,
+                              char **ret_error)
 {
     const void *image = capture_bpf__elf_bytes(&objects->size);
     struct stat netns;
@@ -73,7 +74,8 @@ static int put_filter(struct oxdp_capture_objects *objects, char **ret_error)
     struct bpf_insn *insns;
     int n;
 
-    for (char *at = objects->image; at + room * sizeof nothing <= (char *) objects->image + objects->size; at += sizeof nothing) {
+    for (char *at = objects->image; at + room * sizeof nothing <= (char *) objects->image + objects->size;
+         at += sizeof nothing) {
         size_t i = 0;
 
         while (i < room && !memcmp(at + i * sizeof nothing, &nothing, sizeof nothing)) {
@@ -84,7 +86,8 @@ static int put_filter(struct oxdp_capture_objects *objects, char **ret_error)
             continue;
         }
         insns = calloc(room, sizeof *insns);
-        n = insns ? oxdp_capture_filter(objects->config.filter, objects->config.n_filter, insns, room, ret_error) : -ENOMEM;
+        n = insns ? oxdp_capture_filter(objects->config.filter, objects->config.n_filter, insns, room, ret_error)
+                  : -ENOMEM;
         if (n > 0) {
             memcpy(at + (room - n) * sizeof nothing, insns, n * sizeof nothing);
         }
@@ -153,16 +156,21 @@ static int load(struct oxdp_capture_objects *objects, struct bpf_object *object,
         bpf_object__for_each_map(map, object) {
             const struct bpf_map *first = bpf_object__find_map_by_name(objects->first, bpf_map__name(map));
 
-            err = err || !first || strstr(bpf_map__name(map), ".rodata") ? err : bpf_map__reuse_fd(map, bpf_map__fd(first));
+            err = err || !first || strstr(bpf_map__name(map), ".rodata") ? err
+                : bpf_map__reuse_fd(map, bpf_map__fd(first));
         }
     }
     err = err ? err : bpf_object__load(object);
-    return err ? oxdp_fail(err, ret_error, "the kernel lets nobody look at programs (%s; libbpf says: %s): what they redirect is "
-                           "missing, what packet sockets see is here", strerror(-err), oxdp_libbpf_heard()) : 0;
+    return err ? oxdp_fail(err, ret_error,
+                           "the kernel lets nobody look at programs (%s; libbpf says: %s): what they redirect is "
+                           "missing, what packet sockets see is here",
+                           strerror(-err), oxdp_libbpf_heard())
+               : 0;
 }
 
 /* Loads 'attached->object' and attaches what was turned on in it.  If that fails, nothing stays. */
-static int load_and_attach(struct oxdp_capture_objects *objects, struct oxdp_capture_attached *attached, char **ret_error)
+static int load_and_attach(struct oxdp_capture_objects *objects, struct oxdp_capture_attached *attached,
+                           char **ret_error)
 {
     int err = load(objects, attached->object, ret_error);
     struct bpf_program *program;
@@ -172,7 +180,8 @@ static int load_and_attach(struct oxdp_capture_objects *objects, struct oxdp_cap
         if (!err && bpf_program__autoload(program)) {
             attached->links[n] = bpf_program__attach_trace(program);
             if (!attached->links[n++]) {
-                err = oxdp_fail(-errno, ret_error, "%s is not attached (%s)", bpf_program__name(program), strerror(errno));
+                err = oxdp_fail(-errno, ret_error, "%s is not attached (%s)", bpf_program__name(program),
+                                strerror(errno));
             }
         }
     }
@@ -242,7 +251,8 @@ int oxdp_capture_attach(struct oxdp_capture_objects *objects, uint32_t id, struc
     return err ? err : 1;
 }
 
-int oxdp_capture_attach_direct(struct oxdp_capture_objects *objects, struct oxdp_capture_attached *attached, char **ret_error)
+int oxdp_capture_attach_direct(struct oxdp_capture_objects *objects, struct oxdp_capture_attached *attached,
+                               char **ret_error)
 {
     oxdp_libbpf_listen();
     attached->object = open_object(objects);

@@ -31,11 +31,12 @@ struct oxdp_capture_objects {
 int oxdp_capture_objects_init(struct oxdp_capture_objects *, const struct oxdp_capture_config *, char **ret_error);
 void oxdp_capture_objects_free(struct oxdp_capture_objects *);
 
-/* If program 'id' is one of a switch that serves ports: attaches to it until oxdp_capture_detach(), and returns 1.  Else 0, or a
- * negative errno with a sentence in '*ret_error'. */
+/* If program 'id' is one of a switch that serves ports: attaches to it until oxdp_capture_detach(), and returns 1.
+ * Else 0, or a negative errno with a sentence in '*ret_error'. */
 int oxdp_capture_attach(struct oxdp_capture_objects *, uint32_t id, struct oxdp_capture_attached *, char **ret_error);
 
-/* Attaches to the kernel's function through which sockets send past the network stack.  0, or a negative errno with a sentence. */
+/* Attaches to the kernel's function through which sockets send past the network stack.  0, or a negative errno with a
+ * sentence. */
 int oxdp_capture_attach_direct(struct oxdp_capture_objects *, struct oxdp_capture_attached *, char **ret_error);
 
 /* Also of what was never attached, all zeros. */

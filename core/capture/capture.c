@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The programs of bpf/capture.bpf.c are loaded once for each program of the switch that they look at, because the kernel checks
- * them against it, and share their maps.  All programs of the switch are looked at: which will redirect to the device is not known. */
+/* The programs of bpf/capture.bpf.c are loaded once for each program of the switch that they look at, because the
+ * kernel checks them against it, and share their maps.  All programs of the switch are looked at: which will redirect
+ * to the device is not known. */
 #include "core/capture/capture.h"
 
 #include <bpf/bpf.h>
@@ -178,8 +179,8 @@ size_t oxdp_capture_n_programs(const struct oxdp_capture *capture)
 static int open_events(struct oxdp_capture *capture, char **ret_error)
 {
     struct perf_event_attr attr = {
-        .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_BPF_OUTPUT, .sample_type = PERF_SAMPLE_RAW,
-        .sample_period = 1, .watermark = 1, .wakeup_watermark = 65536,
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_BPF_OUTPUT,
+        .sample_type = PERF_SAMPLE_RAW, .sample_period = 1, .watermark = 1, .wakeup_watermark = 65536,
     };
     int fd = oxdp_capture_events_fd(&capture->objects);
 
@@ -188,8 +189,10 @@ static int open_events(struct oxdp_capture *capture, char **ret_error)
         attr.wakeup_watermark = 16384;
         capture->events = perf_buffer__new_raw(fd, FEWER_PAGES, &attr, take, capture, NULL);
     }
-    return capture->events ? 0 : oxdp_fail(-errno, ret_error, "no memory for packets (%s): is locked memory limited (ulimit -l)?",
-                                           strerror(errno));
+    return capture->events
+        ? 0
+        : oxdp_fail(-errno, ret_error, "no memory for packets (%s): is locked memory limited (ulimit -l)?",
+                    strerror(errno));
 }
 
 int oxdp_capture_fd(const struct oxdp_capture *capture)
@@ -224,7 +227,10 @@ static enum bpf_perf_event_ret take(void *capture_, int cpu, struct perf_event_h
     } else if (event->type == PERF_RECORD_SAMPLE
                && (!sample->captured.group || group_has_device(capture, sample->captured.group))) {
         const struct oxdp_captured captured = {
-            capture->real_time + sample->captured.time, sample->captured.length, sample->captured.captured, sample->data,
+            capture->real_time + sample->captured.time,
+            sample->captured.length,
+            sample->captured.captured,
+            sample->data,
         };
 
         capture->each(&captured, capture->aux);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the packets that programs of the switch receive from a device, or redirect to it: what packet sockets do not see.
- * The programs of the switch and their places stay as they are; all ends when the process does.  One thread. */
+/* Copies of the packets that programs of the switch receive from a device, or redirect to it: what packet sockets do
+ * not see.  The programs of the switch and their places stay as they are; all ends when the process does.  One
+ * thread. */
 #ifndef OXDP_CAPTURE_H
 #define OXDP_CAPTURE_H 1
 
@@ -32,9 +33,10 @@ typedef void oxdp_capture_fn(const struct oxdp_captured *, void *aux);
 int oxdp_capture_open(const struct oxdp_capture_config *, struct oxdp_capture **ret_capture, char **ret_error);
 void oxdp_capture_close(struct oxdp_capture *);
 
-/* Looks for programs that came since the last call, because the switch has exchanged its own: to be called a few times a second.
- * Returns whether the device has an XDP program whose packets are copied, so that packet sockets see only what it leaves over.
- * '*ret_error', NULL before, is a sentence (malloc'd) when, for the first time, a program cannot be looked at. */
+/* Looks for programs that came since the last call, because the switch has exchanged its own: to be called a few times
+ * a second.  Returns whether the device has an XDP program whose packets are copied, so that packet sockets see only
+ * what it leaves over.  '*ret_error', NULL before, is a sentence (malloc'd) when, for the first time, a program cannot
+ * be looked at. */
 bool oxdp_capture_follow(struct oxdp_capture *, char **ret_error);
 
 /* How many programs of the switch are looked at. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each instruction becomes a few.  A is r0, X is r9, M[] is on the stack; r1 and r2 are free.  A load from behind the packet's end
- * ends the filter with "no match", as it does in the kernel's. */
+/* Each instruction becomes a few.  A is r0, X is r9, M[] is on the stack; r1 and r2 are free.  A load from behind the
+ * packet's end ends the filter with "no match", as it does in the kernel's. */
 #include "core/capture/filter.h"
 
 #include <errno.h>
@@ -60,9 +60,11 @@ static void require(struct output *out, int class, int op, int dst, int src, int
 
 static void load(struct output *out, int size, int dst, int src, int16_t offset)
 {
-    emit(out, (struct bpf_insn) { .code = BPF_LDX | BPF_MEM | size, .dst_reg = dst, .src_reg = src, .off = offset }, -1);
+    emit(out, (struct bpf_insn) { .code = BPF_LDX | BPF_MEM | size, .dst_reg = dst, .src_reg = src, .off = offset },
+         -1);
     if (size != BPF_B) {
-        emit(out, (struct bpf_insn) { .code = BPF_ALU | BPF_END | BPF_TO_BE, .dst_reg = dst, .imm = size == BPF_H ? 16 : 32 }, -1);
+        emit(out, (struct bpf_insn) { .code = BPF_ALU | BPF_END | BPF_TO_BE, .dst_reg = dst,
+                                      .imm = size == BPF_H ? 16 : 32 }, -1);
     }
 }
 
@@ -92,7 +94,8 @@ static void load_behind_x(struct output *out, int size, uint32_t k)
     alu_k(out, BPF_ADD, BPF_REG_2, bytes_of(size));
     require(out, BPF_JMP, BPF_JLE | BPF_X, BPF_REG_2, CAPTURED, 0);
     emit(out, (struct bpf_insn) { .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_2, .src_reg = DATA }, -1);
-    emit(out, (struct bpf_insn) { .code = BPF_ALU64 | BPF_ADD | BPF_X, .dst_reg = BPF_REG_2, .src_reg = BPF_REG_1 }, -1);
+    emit(out, (struct bpf_insn) { .code = BPF_ALU64 | BPF_ADD | BPF_X, .dst_reg = BPF_REG_2, .src_reg = BPF_REG_1 },
+         -1);
     load(out, size, A, BPF_REG_2, 0);
 }
 
@@ -172,12 +175,13 @@ static bool translate_jump(struct output *out, const struct sock_filter *f, size
         go_to(out, i + 1 + f->k);
         return f->k < n - i - 1;
     }
-    if ((op != BPF_JEQ && op != BPF_JGT && op != BPF_JGE && op != BPF_JSET) || i + 1 + f->jt >= n || i + 1 + f->jf >= n) {
+    if ((op != BPF_JEQ && op != BPF_JGT && op != BPF_JGE && op != BPF_JSET) || i + 1 + f->jt >= n
+        || i + 1 + f->jf >= n) {
         return false;
     }
     if (f->jt != f->jf) {
-        emit(out, (struct bpf_insn) { .code = BPF_JMP32 | op | (by_x ? BPF_X : BPF_K), .dst_reg = A, .src_reg = by_x ? X : 0,
-                                      .imm = by_x ? 0 : f->k }, i + 1 + f->jt);
+        emit(out, (struct bpf_insn) { .code = BPF_JMP32 | op | (by_x ? BPF_X : BPF_K), .dst_reg = A,
+                                      .src_reg = by_x ? X : 0, .imm = by_x ? 0 : f->k }, i + 1 + f->jt);
     }
     if (f->jf || f->jt == f->jf) {
         go_to(out, i + 1 + f->jf);
@@ -218,7 +222,8 @@ static bool translate(struct output *out, const struct sock_filter *f, size_t i,
     }
 }
 
-int oxdp_capture_filter(const struct sock_filter *filter, size_t n, struct bpf_insn *ret_insns, size_t room, char **ret_error)
+int oxdp_capture_filter(const struct sock_filter *filter, size_t n, struct bpf_insn *ret_insns, size_t room,
+                        char **ret_error)
 {
     struct output out = { ret_insns, calloc(room, sizeof(int32_t)), 0, room };
     size_t *starts = calloc(n ? n : 1, sizeof *starts);
@@ -233,13 +238,16 @@ int oxdp_capture_filter(const struct sock_filter *filter, size_t n, struct bpf_i
         for (size_t i = 0; !err && i < n; i++) {
             starts[i] = out.n;
             if (!translate(&out, &filter[i], i, n)) {
-                err = oxdp_fail(-EINVAL, ret_error, "instruction %zu of the filter (code %#x, k %u) cannot be used: filters look at "
-                                "the first %d bytes of packets only", i, filter[i].code, filter[i].k, BPF_CAPTURE_HEAD);
+                err = oxdp_fail(-EINVAL, ret_error,
+                                "instruction %zu of the filter (code %#x, k %u) cannot be used: filters look at the "
+                                "first %d bytes of packets only",
+                                i, filter[i].code, filter[i].k, BPF_CAPTURE_HEAD);
             }
         }
     }
     if (!err && out.n > room) {
-        err = oxdp_fail(-E2BIG, ret_error, "the filter is too long: it takes %zu instructions, of %zu at most", out.n, room);
+        err = oxdp_fail(-E2BIG, ret_error, "the filter is too long: it takes %zu instructions, of %zu at most", out.n,
+                        room);
     }
     for (size_t i = 0; !err && i < out.n; i++) {
         if (out.targets[i] >= 0) {

@@ -172,8 +172,8 @@ void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
     ct->limbo[ct->n_limbo++] = index;
 }
 
-/* The entries in use are mostly the first ones, because free ones are used last in, first out: a round ends when it has seen
- * as many as there were. */
+/* The entries in use are mostly the first ones, because free ones are used last in, first out: a round ends when it has
+ * seen as many as there were. */
 bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
 {
     uint32_t last = ct->mem.n_keys;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of connections (dp/ct_table.h): making and adopting them, and what only userspace does to them.
  *
- * Packets are tracked by any thread at any time, with dp_ct() (dp/ct_run.h) over oxdp_ct_tables().  The functions here may be
- * called by any thread, too: they take a mutex of the tables for some tens of microseconds.  Two are of one thread alone, the
- * sweeper: oxdp_ct_sweep() and oxdp_ct_reclaim_*().
+ * Packets are tracked by any thread at any time, with dp_ct() (dp/ct_run.h) over oxdp_ct_tables().  The functions here
+ * may be called by any thread, too: they take a mutex of the tables for some tens of microseconds.  Two are of one
+ * thread alone, the sweeper: oxdp_ct_sweep() and oxdp_ct_reclaim_*().
  *
- * A connection ends in steps.  It is killed: no lookup finds it.  It leaves: it is in no bucket and in no count.  Its index
- * waits until no reader can hold it, which is the sweeper's business, and is free then. */
+ * A connection ends in steps.  It is killed: no lookup finds it.  It leaves: it is in no bucket and in no count.  Its
+ * index waits until no reader can hold it, which is the sweeper's business, and is free then. */
 #ifndef OXDP_CT_H
 #define OXDP_CT_H 1
 
@@ -34,7 +34,8 @@ enum oxdp_ct_table {
 struct oxdp_ct_config {
     uint32_t n;                 /* Connections that there is room for. */
     uint32_t hz;                /* Ticks in a second. */
-    bool maps;                  /* BPF maps, which programs and the next process can share; else memory of this process. */
+    bool maps;                  /* BPF maps, which programs and the next process can share; else memory of this
+                                 * process. */
     /* A connection leaves: its entry is still there.  Called with the mutex.  May be NULL. */
     void (*left)(void *aux, uint32_t index);
     /* Waits until no program runs that ran when it was called.  May be NULL if none make connections. */
@@ -49,13 +50,14 @@ const char *oxdp_ct_name(enum oxdp_ct_table);
 size_t oxdp_ct_bytes(uint32_t n);
 
 /* Makes the tables.  'old_fd' (NULL: none) are those of the previous instance, all of them; they stay the
- * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, except what a process that was
- * killed left undone.  Of another size their connections are copied.  The previous instance's programs may run meanwhile.  They make no
- * connections until adopted tables are ready; in tables that were copied they make none any more.  0 or a negative errno. */
+ * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, except what a process that
+ * was killed left undone.  Of another size their connections are copied.  The previous instance's programs may run
+ * meanwhile.  They make no connections until adopted tables are ready; in tables that were copied they make none any
+ * more.  0 or a negative errno. */
 int oxdp_ct_create(const struct oxdp_ct_config *, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret);
 
-/* Connections that were copied get the state that the previous instance's programs have made of them meanwhile: call it just
- * before they are replaced, and just after that. */
+/* Connections that were copied get the state that the previous instance's programs have made of them meanwhile: call it
+ * just before they are replaced, and just after that. */
 void oxdp_ct_catch_up(struct oxdp_ct *);
 
 /* No program of the previous instance runs any more, whose flows name pairs of marks and policies. */
@@ -71,8 +73,8 @@ bool oxdp_ct_adopted(const struct oxdp_ct *);
 /* How many connections of the previous instance go on, and how many do not because there is no room for them. */
 void oxdp_ct_inherited(const struct oxdp_ct *, uint32_t *kept, uint32_t *lost);
 
-/* Connections that expired or were killed leave: among the next entries, 'max' at most.  Returns true if a round through all
- * connections has ended. */
+/* Connections that expired or were killed leave: among the next entries, 'max' at most.  Returns true if a round
+ * through all connections has ended. */
 bool oxdp_ct_sweep(struct oxdp_ct *, uint32_t now, uint32_t max);
 
 /* Frees the indexes of what left before the first: the caller waits between the two until no reader can hold them.  The
@@ -86,22 +88,23 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *, int zone);
 /* The connection 'index' leaves, if 'generation' is still its own. */
 void oxdp_ct_remove(struct oxdp_ct *, uint32_t index, uint32_t generation);
 
-/* The next living connection from '*position' (0 at first) on, of 'zone' (-1: any).  Returns false after the last.  The caller
- * is a reader: what it gets is not used again before its grace period. */
+/* The next living connection from '*position' (0 at first) on, of 'zone' (-1: any).  Returns false after the last.  The
+ * caller is a reader: what it gets is not used again before its grace period. */
 bool oxdp_ct_next(struct oxdp_ct *, uint32_t now, int zone, uint32_t *position, uint32_t *index);
 
-/* Connection 'ref' (DP_CT_REF()), if it has not left, gets this mark and label.  Returns false, with nothing changed, if there
- * is no room for one more pair: connections have changed theirs more often than there are pairs since the last reclaiming. */
+/* Connection 'ref' (DP_CT_REF()), if it has not left, gets this mark and label.  Returns false, with nothing changed,
+ * if there is no room for one more pair: connections have changed theirs more often than there are pairs since the last
+ * reclaiming. */
 bool oxdp_ct_remark(struct oxdp_ct *, uint32_t ref, uint32_t mark, const uint64_t label[2]);
 
-/* The index of the timeout policy of these ticks, which is 0 for the default one; also 0 if all are in use.  The policy stays
- * while connections have it or until oxdp_ct_policy_put(). */
+/* The index of the timeout policy of these ticks, which is 0 for the default one; also 0 if all are in use.  The policy
+ * stays while connections have it or until oxdp_ct_policy_put(). */
 uint16_t oxdp_ct_policy_get(struct oxdp_ct *, const uint32_t ticks[DP_CT_N_TIMEOUTS]);
 void oxdp_ct_policy_put(struct oxdp_ct *, uint16_t policy);
 void oxdp_ct_policy_hold(struct oxdp_ct *, uint16_t policy);    /* Once more, what somebody has got. */
 
-/* The index of a pair of mark and label, for connections that programs make: it stays until oxdp_ct_pair_put().  False if there
- * is no room. */
+/* The index of a pair of mark and label, for connections that programs make: it stays until oxdp_ct_pair_put().  False
+ * if there is no room. */
 bool oxdp_ct_pair_get(struct oxdp_ct *, uint32_t mark, const uint64_t label[2], uint32_t *ret);
 void oxdp_ct_pair_put(struct oxdp_ct *, uint32_t pair);
 
@@ -112,14 +115,14 @@ uint32_t oxdp_ct_to_ticks(const struct oxdp_ct *, uint32_t seconds);
 /* Seconds until connection 'index' expires. */
 uint32_t oxdp_ct_seconds_left(struct oxdp_ct *, uint32_t index, uint32_t now);
 
-/* The limit of 'zone' (DP_CT_ZONE_DEFAULT: the one that all zones without their own share).  A new limit begins to count at 0.
- * The last returns false if there is none. */
+/* The limit of 'zone' (DP_CT_ZONE_DEFAULT: the one that all zones without their own share).  A new limit begins to
+ * count at 0.  The last returns false if there is none. */
 void oxdp_ct_limit_set(struct oxdp_ct *, uint32_t zone, uint32_t limit);
 void oxdp_ct_limit_delete(struct oxdp_ct *, uint32_t zone);
 bool oxdp_ct_limit_get(struct oxdp_ct *, uint32_t zone, uint32_t *limit, uint32_t *count);
 
-/* Counts one expectation more (1) or less (-1) in 'zone'.  Returns false if there are too many, or none.  Callers come one at a
- * time; it takes no mutex, so 'left' may call it. */
+/* Counts one expectation more (1) or less (-1) in 'zone'.  Returns false if there are too many, or none.  Callers come
+ * one at a time; it takes no mutex, so 'left' may call it. */
 bool oxdp_ct_expect(struct oxdp_ct *, uint16_t zone, int change);
 
 #endif /* core/ct/ct.h */

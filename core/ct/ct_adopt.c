@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables that another process left.  It may have been killed anywhere: counts, locks and the free list are made anew from
- * the entries, of which those count that are complete and published. */
+/* Tables that another process left.  It may have been killed anywhere: counts, locks and the free list are made anew
+ * from the entries, of which those count that are complete and published. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +89,8 @@ static uint32_t home_of(struct oxdp_ct *ct, uint32_t no, uint64_t slot)
         ? home : UINT32_MAX;
 }
 
-/* By index, which directions lookups find; the caller frees it.  Counts, by bucket, those that stand 'elsewhere' (NULL: does
- * not count). */
+/* By index, which directions lookups find; the caller frees it.  Counts, by bucket, those that stand 'elsewhere' (NULL:
+ * does not count). */
 static uint8_t *find_published(struct oxdp_ct *ct, uint32_t *elsewhere)
 {
     uint8_t *published = calloc(ct->mem.n_keys, 1);
@@ -159,8 +159,8 @@ static void clear(struct oxdp_ct *ct, uint32_t index)
     ct->mem.cold[index] = (struct dp_ct_cold) { 0 };
 }
 
-/* Takes out what no connection that is 'whole' has, and says how many of each bucket's stand elsewhere.  Programs look up
- * meanwhile: they never see a count that is too small. */
+/* Takes out what no connection that is 'whole' has, and says how many of each bucket's stand elsewhere.  Programs look
+ * up meanwhile: they never see a count that is too small. */
 static void mend_buckets(struct oxdp_ct *ct, const uint8_t *whole, uint32_t *elsewhere)
 {
     for (uint32_t no = 0; no < ct->mem.n_buckets; no++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of mark and label.  A connection holds the index of one; its content does not change while a reader may have it. */
+/* Pairs of mark and label.  A connection holds the index of one; its content does not change while a reader may have
+ * it. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,11 +12,12 @@ struct oxdp_ct_marks_index {
     uint32_t *chains;           /* By hash, the first pair; 0: none. */
     uint32_t *next;             /* By pair, the next one of its chain, or of the free ones. */
     uint32_t free;              /* The first free pair, 0: none. */
-    uint32_t *limbo;            /* Pairs that no connection held, and that are not free yet.  They may be found again. */
+    uint32_t *limbo;            /* Pairs that no connection held, and that are not free yet.  They may be found
+                                 * again. */
     uint32_t n_limbo;
     uint32_t n_waiting;         /* How many of them reclaiming began with. */
-    uint32_t *put_in;           /* By pair: the number of the reclaiming before which its last holder put it; 0: it is not in
-                                 * limbo. */
+    uint32_t *put_in;           /* By pair: the number of the reclaiming before which its last holder put it; 0: it is
+                                 * not in limbo. */
     uint32_t reclaiming;        /* Number of the next reclaiming, from 1 on. */
 };
 

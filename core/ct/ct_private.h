@@ -40,7 +40,8 @@ struct oxdp_ct {
     struct dp_ct_tables old;
     int old_fd[OXDP_CT_N_TABLES];
     struct oxdp_ct_copied *copied;
-    /* What flows of the previous instance's programs may name, until oxdp_ct_taken_over(): by pair, whether it is held for them;
+    /* What flows of the previous instance's programs may name, until oxdp_ct_taken_over(): by pair, whether it is held
+     * for them;
      * NULL: nothing.  All policies are.  Made by oxdp_ct_create(). */
     bool *inherited;
 };
@@ -59,9 +60,10 @@ static inline void oxdp_ct_unlock(struct oxdp_ct *ct)
     pthread_mutex_unlock(&ct->mutex);
 }
 
-/* core/ct/ct_memory.c.  Makes tables for 'n' connections, maps them.  'old_fd': these, if all have the right sizes, else
- * -ESTALE.  0 or a negative errno. */
-int oxdp_ct_memory_create(uint32_t n, bool maps, const int old_fd[OXDP_CT_N_TABLES], struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
+/* core/ct/ct_memory.c.  Makes tables for 'n' connections, maps them.  'old_fd': these, if all have the right sizes,
+ * else -ESTALE.  0 or a negative errno. */
+int oxdp_ct_memory_create(uint32_t n, bool maps, const int old_fd[OXDP_CT_N_TABLES], struct dp_ct_tables *,
+                          int fd[OXDP_CT_N_TABLES]);
 void oxdp_ct_memory_destroy(struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
 
 /* The number of connections that these maps have room for, 0 if they are not such maps. */
@@ -70,8 +72,8 @@ uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);
 /* core/ct/ct_adopt.c.  From when this returns on no program makes connections in the tables with this head. */
 void oxdp_ct_freeze(struct oxdp_ct *, struct dp_ct_head *);
 
-/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of ct->old, in tables of the same layout and
- * another size, and notes which in ct->copied.  0 or -ENOMEM. */
+/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of ct->old, in tables of the same layout
+ * and another size, and notes which in ct->copied.  0 or -ENOMEM. */
 int oxdp_ct_adopt(struct oxdp_ct *);
 int oxdp_ct_copy(struct oxdp_ct *);
 
@@ -81,9 +83,9 @@ void oxdp_ct_list_free(struct oxdp_ct *);
 /* The connection 'index' leaves. */
 void oxdp_ct_leave(struct oxdp_ct *, uint32_t index) OXDP_REQUIRES(oxdp_ct_mutex);
 
-/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, except the first
- * two.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.  The content of a pair that nobody
- * holds stays until oxdp_ct_marks_reclaim_end(). */
+/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, except the
+ * first two.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.  The content of a pair
+ * that nobody holds stays until oxdp_ct_marks_reclaim_end(). */
 int oxdp_ct_marks_create(struct oxdp_ct *);
 void oxdp_ct_marks_destroy(struct oxdp_ct *);
 uint32_t oxdp_ct_marks_get(struct oxdp_ct *, uint32_t mark, const uint64_t label[2]);

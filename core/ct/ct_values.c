@@ -79,7 +79,8 @@ uint32_t oxdp_ct_seconds_left(struct oxdp_ct *ct, uint32_t index, uint32_t now)
     const struct dp_ct_life *life = &ct->mem.lives[index];
     uint32_t class = DP_CT_CLASS(DP_READ_ONCE(life->state));
     const struct dp_ct_policy *policy = &ct->mem.policies[ct->mem.keys[index].policy % OXDP_CT_POLICIES];
-    int64_t left = class < DP_CT_N_TIMEOUTS ? policy->ticks[class] - (int64_t) (int32_t) (now - DP_READ_ONCE(life->used)) : 0;
+    int64_t left = class < DP_CT_N_TIMEOUTS
+        ? policy->ticks[class] - (int64_t) (int32_t) (now - DP_READ_ONCE(life->used)) : 0;
 
     return left > 0 ? left / ct->config.hz : 0;
 }

@@ -144,7 +144,8 @@ static bool is_no_filter_of_ours(const struct nlmsghdr *answer, void *found)
     return !read_filter(answer, &filter, found) || !*(bool *) found;
 }
 
-/* Whether to read on: false if 'answer' is about the filter that was looked for.  That of a previous instance is no other. */
+/* Whether to read on: false if 'answer' is about the filter that was looked for.  That of a previous instance is no
+ * other. */
 static bool is_other(const struct nlmsghdr *answer, void *search_)
 {
     struct search *search = search_;

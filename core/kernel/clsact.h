@@ -11,8 +11,9 @@
 #define OXDP_CLSACT_HANDLE 1u
 #define OXDP_CLSACT_PRIORITY 0xc0deu
 
-/* Puts the program 'prog_fd' on the ingress of 'ifindex', in place of one of ours that is there.  0, or a negative errno:
- * -EBUSY if a foreign filter has that priority; it stays, and '*ret_error' has a sentence about it (malloc'd). */
+/* Puts the program 'prog_fd' on the ingress of 'ifindex', in place of one of ours that is there.  0, or a negative
+ * errno: -EBUSY if a foreign filter has that priority; it stays, and '*ret_error' has a sentence about it
+ * (malloc'd). */
 int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error);
 
 /* Removes our filter if there is one.  Foreign filters stay. */

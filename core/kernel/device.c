@@ -68,7 +68,8 @@ uint32_t oxdp_device_rx_queues(const char *ifname)
     return n_rx;
 }
 
-/* virtio_net calls the queues combined on which it receives because of XDP, too, although the kernel sends nothing on them. */
+/* virtio_net calls the queues combined on which it receives because of XDP, too, although the kernel sends nothing on
+ * them. */
 static void get_queues(int fd, const struct oxdp_link *link, uint32_t *ret_rx, uint32_t *ret_tx)
 {
     uint32_t rx, tx;

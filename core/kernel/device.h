@@ -18,8 +18,8 @@ struct oxdp_device {
     int peer_nsid;
     bool peer_xdp;              /* Of a veth: its peer runs a native XDP program. */
     bool vnet_hdr;              /* Of a tap: what its reader sends may have GSO and CHECKSUM_PARTIAL. */
-    bool guest_offloads;        /* Of a tap: its reader takes CHECKSUM_PARTIAL packets, so it leaves its own checksums to
-                                 * others, and segmentation as well. */
+    bool guest_offloads;        /* Of a tap: its reader takes CHECKSUM_PARTIAL packets, so it leaves its own checksums
+                                 * to others, and segmentation as well. */
     bool rx_buffers;            /* XDP programs get frames of several buffers, on a kernel that has such. */
     bool zerocopy;              /* The driver has zero-copy AF_XDP, or the kernel does not say. */
     bool local_stack;           /* Frames of this machine's or a guest's stack may be CHECKSUM_PARTIAL:
@@ -35,13 +35,13 @@ uint32_t oxdp_device_rx_queues(const char *ifname);
 /* Whether device 'ifname' is a veth with 'peer_xdp'; false also if it cannot be asked. */
 bool oxdp_device_peer_has_xdp(const char *ifname);
 
-/* Whether device 'ifname' is a tap with 'guest_offloads', which a reader turns on and off as its guest's driver comes and
- * goes; false also if it cannot be asked. */
+/* Whether device 'ifname' is a tap with 'guest_offloads', which a reader turns on and off as its guest's driver comes
+ * and goes; false also if it cannot be asked. */
 bool oxdp_device_has_guest_offloads(const char *ifname);
 
-/* Whether packets come from the device with GSO or CHECKSUM_PARTIAL.  A veth delivers such packets of sockets, unless the
- * container runs an XDP program of its own.  A tap delivers such packets of a guest with offloads, which the kernel drops at
- * XDP (docs/decisions/0015-guests.md). */
+/* Whether packets come from the device with GSO or CHECKSUM_PARTIAL.  A veth delivers such packets of sockets, unless
+ * the container runs an XDP program of its own.  A tap delivers such packets of a guest with offloads, which the kernel
+ * drops at XDP (docs/decisions/0015-guests.md). */
 bool oxdp_device_sends_unfinished(const struct oxdp_device *device);
 
 /* Turns off the offloads that stand between XDP and the packets of device 'ifname': on the device, what
@@ -65,17 +65,17 @@ int oxdp_offloads_serve(const char *ifname, struct oxdp_offload_undo **undo);
 /* When XDP has left a veth on which oxdp_offloads_serve() was called: turns its offloads on again. */
 int oxdp_offloads_after_xdp(const char *ifname, struct oxdp_offload_undo **undo);
 
-/* When an XDP program has come to the peer of the veth 'ifname' ('peer_xdp'), or gone: turns the offloads of packets for
- * it off, or on again, as one of these would have done. */
+/* When an XDP program has come to the peer of the veth 'ifname' ('peer_xdp'), or gone: turns the offloads of packets
+ * for it off, or on again, as one of these would have done. */
 int oxdp_offloads_follow_peer(const char *ifname, bool peer_xdp, struct oxdp_offload_undo **undo);
 
 /* Turns on again what oxdp_offloads_off() turned off, as far as the devices still exist, and frees 'undo'.
  * NULL is allowed. */
 void oxdp_offloads_restore(struct oxdp_offload_undo *undo);
 
-/* Bytes of the longest frame that device 'ifindex' hands to XDP programs, with Ethernet header and two VLAN tags: that of its MTU
- * where a packet that is longer has GSO, because a veth and a tap with a virtio header take no others; else that of the largest
- * MTU that a port at XDP may have. */
+/* Bytes of the longest frame that device 'ifindex' hands to XDP programs, with Ethernet header and two VLAN tags: that
+ * of its MTU where a packet that is longer has GSO, because a veth and a tap with a virtio header take no others; else
+ * that of the largest MTU that a port at XDP may have. */
 uint32_t oxdp_device_longest_frame(int ifindex);
 
 #endif /* core/kernel/device.h */

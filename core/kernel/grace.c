@@ -121,8 +121,8 @@ static long tracking_distance(void)
     return from >= 0 && to >= 0 ? to - from : 0;
 }
 
-/* Interrupts each CPU that is online and not idle.  Stores those that may have run a program then in '*ret_unsure'.  0, or
- * negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
+/* Interrupts each CPU that is online and not idle.  Stores those that may have run a program then in '*ret_unsure'.  0,
+ * or negative errno.  A CPU that comes online meanwhile has not run a program that began before. */
 static int interrupt_cpus(struct cpus *ret_unsure)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -90,8 +90,8 @@ static int make_pair(const char *name, const char *device, char **ret_error)
 }
 
 /* Turns GRO on, which a veth has off unlike other devices: so it takes packets from a ring by NAPI, not from the CPU's
- * backlog (drivers/net/veth.c, veth_open), at less cost for the host, and joins segments that come from a wire.  It is a
- * matter of speed: no error. */
+ * backlog (drivers/net/veth.c, veth_open), at less cost for the host, and joins segments that come from a wire.  It is
+ * a matter of speed: no error. */
 static void have_poll(const char *name)
 {
     static const char *const gro[] = { "rx-gro", NULL };

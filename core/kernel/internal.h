@@ -2,8 +2,8 @@
 /* Interfaces through which the host itself takes part in a switch.
  *
  * Each is a veth pair.  One end has the interface's name and belongs to the host: it may have addresses, another name,
- * another network namespace.  Its peer stays here and is for the switch.  The peer's name is derived from the interface's,
- * and its alias says what it is, so that a later process recognizes it:
+ * another network namespace.  Its peer stays here and is for the switch.  The peer's name is derived from the
+ * interface's, and its alias says what it is, so that a later process recognizes it:
  *
  *     host -- br0 ======== br0-xdp -- switch
  */

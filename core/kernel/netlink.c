@@ -201,7 +201,8 @@ int oxdp_nl_dump(int protocol, struct oxdp_nl_request *request, uint16_t type,
         unsigned int len = n < 0 ? 0 : n;
 
         err = n < 0 ? -errno : !n ? -EPROTO : 0;
-        for (const struct nlmsghdr *nlh = &reply.header; more && !err && NLMSG_OK(nlh, len); nlh = NLMSG_NEXT(nlh, len)) {
+        for (const struct nlmsghdr *nlh = &reply.header; more && !err && NLMSG_OK(nlh, len);
+             nlh = NLMSG_NEXT(nlh, len)) {
             if (nlh->nlmsg_type == NLMSG_ERROR) {
                 err = ((const struct nlmsgerr *) NLMSG_DATA(nlh))->error;
             }

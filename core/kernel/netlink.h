@@ -21,8 +21,8 @@ struct oxdp_link {
     char qdisc[16];             /* IFLA_QDISC: kind of the root qdisc. */
     uint32_t promiscuity;       /* How many users set it promiscuous. */
     uint32_t max_rx_queues, max_tx_queues;      /* Allocated: at least as many as are in use. */
-    bool vnet_hdr;              /* IFLA_TUN_VNET_HDR: a struct virtio_net_hdr stands before the packets that a tap's reader
-                                 * receives and sends. */
+    bool vnet_hdr;              /* IFLA_TUN_VNET_HDR: a struct virtio_net_hdr stands before the packets that a tap's
+                                 * reader receives and sends. */
     int peer_ifindex;           /* IFLA_LINK, 0 if there is none. */
     int peer_nsid;              /* Namespace of 'peer_ifindex' in the numbering of this one, -1: this one. */
 };

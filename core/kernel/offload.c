@@ -32,7 +32,8 @@ static const char *const changing[] = {
     "rx-vlan-hw-parse", "rx-vlan-stag-hw-parse", "rx-lro", "rx-gro-hw", NULL,
 };
 
-/* With this a veth takes frames that are redirected to its peer (core/kernel/redirect.c), or that the peer redirects. */
+/* With this a veth takes frames that are redirected to its peer (core/kernel/redirect.c), or that the peer
+ * redirects. */
 static const char *const polling[] = { "rx-gro", NULL };
 
 static int open_undo(const char *ifname, struct oxdp_link *ret_link, struct oxdp_offload_undo **ret_undo);

@@ -92,7 +92,8 @@ static int make(const struct gro_device *device, const char *name, uint16_t port
     return oxdp_nl_transact(NETLINK_ROUTE, &request, RTM_NEWLINK, &reply);
 }
 
-/* Makes 'device' for 'port', and opens its socket by setting it up.  Of a host without IPv6 that of IPv6 is not missed. */
+/* Makes 'device' for 'port', and opens its socket by setting it up.  Of a host without IPv6 that of IPv6 is not
+ * missed. */
 static int start(const struct gro_device *device, uint16_t port, char **ret_error)
 {
     char name[IF_NAMESIZE];
@@ -163,7 +164,8 @@ static bool sweep_link(const struct oxdp_link *link, void *sweep_)
         char name[IF_NAMESIZE];
         unsigned int port;
 
-        if (is_ours(link, &devices[i]) && sscanf(link->name, devices[i].name_format, &port) == 1 && port <= UINT16_MAX) {
+        if (is_ours(link, &devices[i]) && sscanf(link->name, devices[i].name_format, &port) == 1
+            && port <= UINT16_MAX) {
             name_of(&devices[i], port, name);
             if (!strcmp(name, link->name) && !sweep->keep(devices[i].kind, port, sweep->aux)) {
                 sweep->n_gone += !oxdp_device_delete(name);

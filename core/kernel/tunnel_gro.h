@@ -18,9 +18,9 @@ enum oxdp_tunnel_kind {
     OXDP_TUNNEL_GENEVE,
 };
 
-/* Begins to merge frames of tunnels of 'kind' to UDP port 'port', in host byte order.  What a previous instance began goes
- * on.  0, or a negative errno with a sentence in '*ret_error' (malloc'd): then nothing has changed.  -EOPNOTSUPP: the kernel
- * has no such devices; -EADDRINUSE: another socket has the port. */
+/* Begins to merge frames of tunnels of 'kind' to UDP port 'port', in host byte order.  What a previous instance began
+ * goes on.  0, or a negative errno with a sentence in '*ret_error' (malloc'd): then nothing has changed.  -EOPNOTSUPP:
+ * the kernel has no such devices; -EADDRINUSE: another socket has the port. */
 int oxdp_tunnel_gro_start(enum oxdp_tunnel_kind kind, uint16_t port, char **ret_error);
 
 /* Ends that.  Nothing if it did not begin. */

@@ -73,8 +73,8 @@ void oxdp_watch_run(struct oxdp_watch *watch, void (*changed)(const struct oxdp_
     }
 }
 
-/* A socket that receives messages to 'groups'; with 'everywhere' from all namespaces that have a number in this one.  Or a
- * negative errno. */
+/* A socket that receives messages to 'groups'; with 'everywhere' from all namespaces that have a number in this one.
+ * Or a negative errno. */
 static int listen_to(int protocol, const uint32_t groups[], size_t n, bool everywhere)
 {
     const struct sockaddr_nl any = { .nl_family = AF_NETLINK };     /* Without an address a socket receives nothing. */
@@ -111,7 +111,8 @@ static void take(const struct oxdp_watch *watch, int fd, void (*changed)(const s
             changed(&change, aux);      /* Some were lost. */
         } else if (n < 0) {
             return;                     /* Nothing more waits. */
-        } else if (NLMSG_OK(&message.header, n) && read_change(watch, fd == watch->links, &message.header, nsid, &change)) {
+        } else if (NLMSG_OK(&message.header, n)
+                   && read_change(watch, fd == watch->links, &message.header, nsid, &change)) {
             changed(&change, aux);
         }
     }

@@ -2,8 +2,8 @@
 /* Reports changes of devices that decide whether they take redirected frames (core/kernel/redirect.h) or peer redirect
  * (core/kernel/shortcut.h).
  *
- * The kernel sends messages about the former since Linux 6.3 (netdev generic netlink).  Before, and for the rest, this uses
- * messages about links, also of a veth's peer in its own namespace, and about qdiscs and filters. */
+ * The kernel sends messages about the former since Linux 6.3 (netdev generic netlink).  Before, and for the rest, this
+ * uses messages about links, also of a veth's peer in its own namespace, and about qdiscs and filters. */
 #ifndef OXDP_WATCH_H
 #define OXDP_WATCH_H 1
 

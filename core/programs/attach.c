@@ -136,8 +136,8 @@ int oxdp_progs_exchange_sockets(struct oxdp_progs *progs, int ifindex, const int
     err = err ? err : oxdp_attachment_write(progs, at);
     if (err) {
         restore_port(progs, at, &before);
-        return oxdp_fail(err, ret_error, "cannot write AF_XDP sockets of %u queues into the datapath's tables: %s", n_queues,
-                         strerror(-err));
+        return oxdp_fail(err, ret_error, "cannot write AF_XDP sockets of %u queues into the datapath's tables: %s",
+                         n_queues, strerror(-err));
     }
     oxdp_grace(NULL);                   /* Running programs may still redirect to the old ones. */
     oxdp_attachment_give_sockets_back(progs, &before);
@@ -263,7 +263,8 @@ int oxdp_progs_check_owner(int ifindex, char **ret_error)
                      "(\"ip link set dev %s xdp off\", or stop the program that attached it)", name, owner, name);
 }
 
-/* The kernel gives its reason only to netlink, not to the caller that creates a link: find it from the device's facts. */
+/* The kernel gives its reason only to netlink, not to the caller that creates a link: find it from the device's
+ * facts. */
 static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int err, char **ret_error)
 {
     char name[IF_NAMESIZE] = "";
@@ -285,16 +286,18 @@ static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int 
                          name, owner, name);
     case EOPNOTSUPP:
         return native && !strcmp(dev.driver, "virtio_net")
-            ? oxdp_fail(err, ret_error, "the hypervisor hands %s packets joined or with CHECKSUM_PARTIAL (guest_tso4, guest_tso6, "
-                        "guest_ecn, guest_ufo, guest_csum), which native XDP cannot take, and the driver cannot ask it not to "
-                        "(ctrl_guest_offloads): turn these off in the hypervisor, or set options:xdp-hook=tcx", name)
+            ? oxdp_fail(err, ret_error,
+                        "the hypervisor hands %s packets joined or with CHECKSUM_PARTIAL (guest_tso4, guest_tso6, "
+                        "guest_ecn, guest_ufo, guest_csum), which native XDP cannot take, and the driver cannot ask it "
+                        "not to (ctrl_guest_offloads): turn these off in the hypervisor, or set options:xdp-hook=tcx",
+                        name)
             : native
             ? oxdp_fail(err, ret_error, "driver '%s' of %s has no native XDP as the device is set up now: "
                         "set options:xdp-mode to best-effort or generic", dev.driver, name)
             : oxdp_fail(err, ret_error, "%s cannot run XDP at all", name);
     case ENOSPC:
-        return oxdp_fail(err, ret_error, "%s has %u receive queue(s), fewer than its peer has transmit queues: "
-                         "raise them (\"ethtool -L %s rx N\")", name, dev.n_rx_queues, name);
+        return oxdp_fail(err, ret_error, "%s has %u receive queue(s), fewer than its peer has transmit queues: raise "
+                         "them (\"ethtool -L %s rx N\")", name, dev.n_rx_queues, name);
     case ERANGE:
         return dev.mtu > limit
             ? oxdp_fail(err, ret_error, "the MTU of %s (%u) is too large for XDP: set it to %u or less "
@@ -306,7 +309,8 @@ static int attach_error(struct oxdp_progs *progs, int ifindex, bool native, int 
                          "(MTU %u, %u receive queues): an MTU of at most %u, or fewer queues, or LRO off may help",
                          dev.driver, name, native ? "native" : "generic", dev.mtu, dev.n_rx_queues, OXDP_FRAME_MTU);
     case EPERM:
-        return oxdp_fail(err, ret_error, "attaching XDP to %s is not permitted: %s", name, oxdp_privilege_advice(advice));
+        return oxdp_fail(err, ret_error, "attaching XDP to %s is not permitted: %s", name,
+                         oxdp_privilege_advice(advice));
     default:
         return oxdp_fail(err, ret_error, "attaching XDP to %s failed: %s", name, strerror(-err));
     }

@@ -56,10 +56,10 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
     return 0;
 }
 
-/* Frames in several buffers are not looked for where none are to come, because that costs each frame a nanosecond: on a device
- * whose longest frame fits into one buffer.  A packet with GSO comes all the same.  Its first buffer is full then
- * (skb_pp_cow_data() of Linux's net/core/skbuff.c), and so longer than the longest frame, which programs notice.  In generic mode
- * packets of every driver are longer than the MTU allows: GRO merges them before. */
+/* Frames in several buffers are not looked for where none are to come, because that costs each frame a nanosecond: on a
+ * device whose longest frame fits into one buffer.  A packet with GSO comes all the same.  Its first buffer is full
+ * then (skb_pp_cow_data() of Linux's net/core/skbuff.c), and so longer than the longest frame, which programs notice.
+ * In generic mode packets of every driver are longer than the MTU allows: GRO merges them before. */
 uint32_t oxdp_attachment_parts(const struct oxdp_attachment *at)
 {
     return (at->port.local_stack ? DP_PART_CHECKSUM : 0)
@@ -135,7 +135,8 @@ static int set_port(struct oxdp_progs *progs, struct oxdp_attachment *at, const 
 int oxdp_attachment_write(const struct oxdp_progs *progs, const struct oxdp_attachment *at)
 {
     if (at->overflow) {
-        return bpf_map_update_elem(bpf_map__fd(progs->maps->maps.ports_overflow), &at->port.ifindex, &at->port, BPF_ANY);
+        return bpf_map_update_elem(bpf_map__fd(progs->maps->maps.ports_overflow), &at->port.ifindex, &at->port,
+                                   BPF_ANY);
     }
 
     struct bpf_port *entry = &oxdp_memory_ports(&progs->memory)[at->port.ifindex & (progs->n_direct - 1)];

@@ -36,8 +36,8 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
                         const int sock_fds[], uint32_t n_queues, struct oxdp_attachment **ret_at, char **ret_error);
 void oxdp_attachment_free(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
-/* The parts that the XDP program of a port has to have because of its device (dp/omit.h): frames may be CHECKSUM_PARTIAL, or in
- * several buffers. */
+/* The parts that the XDP program of a port has to have because of its device (dp/omit.h): frames may be
+ * CHECKSUM_PARTIAL, or in several buffers. */
 uint32_t oxdp_attachment_parts(const struct oxdp_attachment *at);
 
 /* Writes a changed 'at->port' into the programs' tables.  0 or a negative errno. */

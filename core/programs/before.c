@@ -82,7 +82,8 @@ static void add_old(const struct oxdp_progs *progs, const struct oxdp_attachment
     oxdp_counters_add(counters + (size_t) at->before_slot * progs->n_cpu_ids, progs->n_cpu_ids, sum);
 }
 
-/* There is no other writer of the slot: our program does not run on the device yet.  The totals are of this process alone. */
+/* There is no other writer of the slot: our program does not run on the device yet.  The totals are of this process
+ * alone. */
 void oxdp_before_hand_on(struct oxdp_progs *progs, struct oxdp_attachment *at)
 {
     if (at->before_slot && progs->before) {

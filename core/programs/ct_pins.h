@@ -8,11 +8,13 @@
 
 struct oxdp_progs;
 
-/* Opens the tables of the previous instance: 'fd' gets file descriptors for the caller to close.  0; -ENOENT if it left none
- * of our layout, -ESTALE if it left some of another; or another negative errno.  Not after oxdp_progs_take_over(). */
+/* Opens the tables of the previous instance: 'fd' gets file descriptors for the caller to close.  0; -ENOENT if it left
+ * none of our layout, -ESTALE if it left some of another; or another negative errno.  Not after
+ * oxdp_progs_take_over(). */
 int oxdp_ct_pins_open_old(const struct oxdp_progs *, int fd[OXDP_CT_N_TABLES]);
 
-/* Pins 'ct', unless the pins are 'ct's already because it was adopted.  0 or a negative errno; then none of them is pinned. */
+/* Pins 'ct', unless the pins are 'ct's already because it was adopted.  0 or a negative errno; then none of them is
+ * pinned. */
 int oxdp_ct_pins_add(const struct oxdp_progs *, const struct oxdp_ct *);
 
 #endif /* core/programs/ct_pins.h */

@@ -42,7 +42,8 @@ struct oxdp_groups {
 static void *work(void *progs);
 static bool more_wanted(const struct oxdp_groups *) OXDP_REQUIRES(oxdp_groups_mutex);
 static struct group *find(struct oxdp_groups *, const uint32_t ports[], uint32_t n) OXDP_REQUIRES(oxdp_groups_mutex);
-static int become(const struct oxdp_groups *, struct group *, const uint32_t ports[], uint32_t n) OXDP_REQUIRES(oxdp_groups_mutex);
+static int become(const struct oxdp_groups *, struct group *, const uint32_t ports[], uint32_t n)
+    OXDP_REQUIRES(oxdp_groups_mutex);
 static int write_member(const struct oxdp_groups *, const struct group *, uint32_t i) OXDP_REQUIRES(oxdp_groups_mutex);
 static void write_limit(const struct oxdp_progs *, const struct group *);
 static int compare_ports(const void *, const void *);
@@ -229,7 +230,8 @@ static void *work(void *progs_)
 
         unlock_groups(g);
 
-        int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP_HASH, "group", sizeof(uint32_t), sizeof(uint32_t), DP_MAX_GROUP, NULL);
+        int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP_HASH, "group", sizeof(uint32_t), sizeof(uint32_t), DP_MAX_GROUP,
+                                NULL);
         int err = fd < 0 ? fd : bpf_map_update_elem(bpf_map__fd(progs->maps->maps.groups), &index, &fd, BPF_ANY);
 
         lock_groups(g);
@@ -312,7 +314,8 @@ static void write_limit(const struct oxdp_progs *progs, const struct group *grou
 {
     struct bpf_limit *limits = oxdp_memory_limits(&progs->memory);
 
-    limits[BPF_LIMIT_OF_GROUP(group - progs->groups->groups)] = oxdp_memory_limit_of(&progs->memory, group->ports, group->n);
+    limits[BPF_LIMIT_OF_GROUP(group - progs->groups->groups)]
+        = oxdp_memory_limit_of(&progs->memory, group->ports, group->n);
 }
 
 static int compare_ports(const void *a_, const void *b_)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: sets of ports to which XDP sends a frame at once (DP_FATE_GROUP).  Flows with the same ports share a group.
  *
- * Programs find the devices of group G in a map of its own, groups[G] (bpf/maps.h), which holds those that frames can be
- * redirected to now: a port that cannot be sent to is skipped.  Putting a map into another waits for an RCU grace
+ * Programs find the devices of group G in a map of its own, groups[G] (bpf/maps.h), which holds those that frames can
+ * be redirected to now: a port that cannot be sent to is skipped.  Putting a map into another waits for an RCU grace
  * period: a thread does that in advance, and keeps some maps without users.  So the first flow that outputs to a set
  * costs a few system calls, the next none.
  *

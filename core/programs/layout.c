@@ -28,8 +28,9 @@ int oxdp_layout_check(const struct btf *ours, const struct btf *theirs, char **r
     int their_id = theirs ? btf__find_by_name_kind(theirs, "bpf_layouts", BTF_KIND_STRUCT) : -ENOENT;
 
     if (our_id < 0 || their_id < 0) {
-        return oxdp_fail(-ENOENT, ret_error, "its BTF does not say how its tables are laid out: build it again, with this "
-                         "version's bpf/capability.h and debug information (clang -g)");
+        return oxdp_fail(-ENOENT, ret_error,
+                         "its BTF does not say how its tables are laid out: build it again, with this version's "
+                         "bpf/capability.h and debug information (clang -g)");
     }
     if (!same(&pair, our_id, their_id, 0)) {
         return oxdp_fail(-EPROTO, ret_error, "its tables have another layout than those of this version, first at %s: "
@@ -57,7 +58,8 @@ static const char *name_of(const struct btf *btf, uint32_t offset)
 }
 
 /* Unnamed members are not in the path. */
-static bool same_member(struct pair *pair, const struct btf_type *ours, const struct btf_type *theirs, uint32_t i, int depth)
+static bool same_member(struct pair *pair, const struct btf_type *ours, const struct btf_type *theirs, uint32_t i,
+                        int depth)
 {
     const struct btf_member *our = &btf_members(ours)[i], *their = &btf_members(theirs)[i];
     const char *name = name_of(pair->ours, our->name_off);

@@ -7,9 +7,10 @@
 
 struct btf;
 
-/* Compares the types of all tables (struct bpf_layouts of bpf/capability.h) in 'theirs', the BTF of an object, with those in
- * 'ours', member by member: names, offsets, sizes, kinds.  0; -ENOENT if 'theirs' (which may be NULL) has no such types; or
- * -EPROTO if one differs.  Then '*ret_error' has the end of a sentence, which names the first difference. */
+/* Compares the types of all tables (struct bpf_layouts of bpf/capability.h) in 'theirs', the BTF of an object, with
+ * those in 'ours', member by member: names, offsets, sizes, kinds.  0; -ENOENT if 'theirs' (which may be NULL) has no
+ * such types; or -EPROTO if one differs.  Then '*ret_error' has the end of a sentence, which names the first
+ * difference. */
 int oxdp_layout_check(const struct btf *ours, const struct btf *theirs, char **ret_error);
 
 /* A hash of the members, offsets and sizes of the struct 'name' in 'btf'; and of a text.  'hash' is the result for what

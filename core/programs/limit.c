@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which frames the ports' devices take, for programs and for the code that decides what programs run: the table 'limits'
- * (bpf/maps.h).  A port without an entry takes everything. */
+/* Which frames the ports' devices take, for programs and for the code that decides what programs run: the table
+ * 'limits' (bpf/maps.h).  A port without an entry takes everything. */
 #include "core/programs/limit.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* The links that hold programs on devices: made, updated, taken over from the previous instance.
  *
  * Links are pinned and outlive the process, each with its program, and that with its maps.  A new process inherits the
- * XDP links of its devices, which go on running the old flows until oxdp_progs_take_over().  Until then tcx links of the
- * previous instance come before the new ones, and handle every packet. */
+ * XDP links of its devices, which go on running the old flows until oxdp_progs_take_over().  Until then tcx links of
+ * the previous instance come before the new ones, and handle every packet. */
 #include "core/programs/link.h"
 
 #include <bpf/bpf.h>

@@ -12,8 +12,8 @@ struct oxdp_progs;
  * or a negative errno. */
 int oxdp_link_attach(struct oxdp_progs *progs, struct oxdp_attachment *at) OXDP_REQUIRES(oxdp_special_mutex);
 
-/* Gives the XDP link of 'at' its port's program, from one frame to the next.  Replaces a link that refuses the update.  0
- * or a negative errno. */
+/* Gives the XDP link of 'at' its port's program, from one frame to the next.  Replaces a link that refuses the update.
+ * 0 or a negative errno. */
 int oxdp_link_exchange(struct oxdp_progs *progs, struct oxdp_attachment *at) OXDP_REQUIRES(oxdp_special_mutex);
 
 /* Pins the XDP link of 'at', if it has one. */

@@ -30,9 +30,9 @@ static const char *last_words(char *verifier_log);
 static int explain(int err, const struct oxdp_program *program, const char *refusal, const char *heard,
                    char *verifier_log, char **ret_error);
 
-int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct oxdp_constants *given,
-                      const struct dp_omit *omit, int *ret_fd, struct dp_capability *ret_capability, bool *ret_multi_buffer,
-                      char **ret_error)
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program,
+                      const struct oxdp_constants *given, const struct dp_omit *omit, int *ret_fd,
+                      struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error)
 {
     char *verifier_log = malloc(LOG_SIZE);
     LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "oxdp", .kernel_log_buf = verifier_log,

@@ -11,11 +11,11 @@ struct oxdp_constants;
 struct oxdp_program;
 struct oxdp_progs;
 
-/* Loads 'program' over the maps, with 'constants' and without what 'omit' says.  0, with a file descriptor, what it can do, and
- * whether it takes multi-buffer frames (core/multi_buffer.h); or a negative errno with a sentence in '*ret_error'.  Any
- * thread. */
-int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program, const struct oxdp_constants *constants,
-                      const struct dp_omit *omit, int *ret_fd, struct dp_capability *ret_capability, bool *ret_multi_buffer,
-                      char **ret_error);
+/* Loads 'program' over the maps, with 'constants' and without what 'omit' says.  0, with a file descriptor, what it can
+ * do, and whether it takes multi-buffer frames (core/multi_buffer.h); or a negative errno with a sentence in
+ * '*ret_error'.  Any thread. */
+int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program,
+                      const struct oxdp_constants *constants, const struct dp_omit *omit, int *ret_fd,
+                      struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error);
 
 #endif /* core/programs/load.h */

@@ -21,8 +21,8 @@ int oxdp_maps_share(const struct oxdp_progs *progs, struct bpf_object *object, c
 /* Pins all of them.  0 or a negative errno. */
 int oxdp_maps_pin(const struct oxdp_progs *progs);
 
-/* Whether programs that are loaded now are over tables of connections (core/programs/track.h); and has none be from now on,
- * because the kernel refuses them.  The second is for before there are programs. */
+/* Whether programs that are loaded now are over tables of connections (core/programs/track.h); and has none be from now
+ * on, because the kernel refuses them.  The second is for before there are programs. */
 bool oxdp_maps_have_ct(const struct oxdp_progs *progs);
 void oxdp_maps_omit_ct(struct oxdp_progs *progs);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The objects of programs: the one in this library, or a user's file (options:xdp-obj).
  *
- * A file is read once.  The copy in memory is loaded, specialised and compared: later changes of the file do nothing. */
+ * A file is read once.  The copy in memory is loaded, specialised and compared: later changes of the file do
+ * nothing. */
 #include "core/programs/object.h"
 
 #include <bpf/libbpf.h>

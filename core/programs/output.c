@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices that programs can send to.  Only the control thread writes 'can_output' and 'absent'; any thread reads them
- * (core/programs/progs.h says why a late answer is harmless). */
+/* The devices that programs can send to.  Only the control thread writes 'can_output' and 'absent'; any thread reads
+ * them (core/programs/progs.h says why a late answer is harmless). */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>

@@ -255,7 +255,8 @@ int oxdp_pins_give(uid_t uid, gid_t gid, char **ret_error)
     if (!err && !(bpffs.st_mode & S_IXOTH)) {
         err = chmod(BPFFS, (bpffs.st_mode | S_IXOTH) & 07777) ? -errno : 0;
     }
-    return err ? oxdp_fail(err, ret_error, "cannot give " ROOT " to user %u (%s)", (unsigned int) uid, strerror(-err)) : 0;
+    return err ? oxdp_fail(err, ret_error, "cannot give " ROOT " to user %u (%s)", (unsigned int) uid, strerror(-err))
+               : 0;
 }
 
 static int make_folder(const char *path)
@@ -395,8 +396,8 @@ static void move_to_old(struct oxdp_pins *pins)
     rmdir(old);                 /* If it is empty. */
 }
 
-/* A link that a dead process pinned has no other owner: detaching it takes effect at once.  So does removing its filter,
- * unless another program has taken that place. */
+/* A link that a dead process pinned has no other owner: detaching it takes effect at once.  So does removing its
+ * filter, unless another program has taken that place. */
 static void remove_pin(const char *path, void *aux)
 {
     if (is_link(path)) {

@@ -19,8 +19,8 @@
 #include "core/programs/progs.h"
 #include "core/programs/progs_struct.h"
 
-static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit, struct oxdp_program **ret_program,
-               char **ret_error);
+static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit,
+               struct oxdp_program **ret_program, char **ret_error);
 static struct oxdp_program *find(const struct oxdp_progs *progs, const char *file, const void *image, size_t size);
 static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error) OXDP_REQUIRES(oxdp_special_mutex);
 static void destroy(struct oxdp_program *program);
@@ -66,7 +66,8 @@ int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error)
     if (!progs->bare) {
         return 0;
     }
-    err = oxdp_program_load(progs, program, &progs->memory.constants, &nothing, &fd, &capability, &multi_buffer, ret_error);
+    err = oxdp_program_load(progs, program, &progs->memory.constants, &nothing, &fd, &capability, &multi_buffer,
+                            ret_error);
     if (err) {
         return err;
     }
@@ -204,10 +205,10 @@ void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program)
     }
 }
 
-/* The program of 'file', loaded without 'omit' if it was not, with one user more.  A file is the same if its content is, too:
- * a port that is added after the file was built again gets the new program. */
-static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit, struct oxdp_program **ret_program,
-               char **ret_error)
+/* The program of 'file', loaded without 'omit' if it was not, with one user more.  A file is the same if its content
+ * is, too: a port that is added after the file was built again gets the new program. */
+static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit *omit,
+               struct oxdp_program **ret_program, char **ret_error)
 {
     struct oxdp_program new = { .fd = -1, .special_fd = -1, .new_fd = -1, .n_users = 1 };
     struct oxdp_program *program, **last;
@@ -230,8 +231,8 @@ static int get(struct oxdp_progs *progs, const char *file, const struct dp_omit 
     if (!program) {
         program = malloc(sizeof *program);
         err = program && (new.file || !file)
-            ? oxdp_program_load(progs, &new, &progs->memory.constants, omit, &new.fd, &new.capability, &new.multi_buffer,
-                                ret_error)
+            ? oxdp_program_load(progs, &new, &progs->memory.constants, omit, &new.fd, &new.capability,
+                                &new.multi_buffer, ret_error)
             : oxdp_fail(-ENOMEM, ret_error, "not enough memory to load a program");
         if (!err) {
             *program = new;
@@ -282,8 +283,10 @@ static int exchange(struct oxdp_progs *progs, uint32_t port_no, char **ret_error
             const struct oxdp_program *program = oxdp_program_of(progs, port_no);
             int err = bpf_link_update(at->link_fd, oxdp_program_fd(progs, program), NULL);
 
-            return err ? oxdp_fail(err, ret_error, "%s: the device does not take it in place of the program that it has "
-                                   "(%s)", program->file ? program->file : "the XDP program", strerror(-err)) : 0;
+            return err ? oxdp_fail(err, ret_error,
+                                   "%s: the device does not take it in place of the program that it has (%s)",
+                                   program->file ? program->file : "the XDP program", strerror(-err))
+                       : 0;
         }
     }
     return 0;

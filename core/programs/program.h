@@ -29,18 +29,20 @@ struct oxdp_program {
     bool multi_buffer;          /* It takes multi-buffer frames (core/multi_buffer.h). */
 };
 
-/* Loads the program of this library, or one without flow tables if the kernel does not take that ('progs->bare').  0 or a
- * negative errno with a sentence in '*ret_error'. */
+/* Loads the program of this library, or one without flow tables if the kernel does not take that ('progs->bare').  0 or
+ * a negative errno with a sentence in '*ret_error'. */
 int oxdp_programs_init(struct oxdp_progs *progs, char **ret_error);
 void oxdp_programs_free(struct oxdp_progs *progs);
 
 /* The program of port 'port_no', valid as long as the mutex is held. */
-struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no) OXDP_REQUIRES(oxdp_special_mutex);
+struct oxdp_program *oxdp_program_of(const struct oxdp_progs *progs, uint32_t port_no)
+    OXDP_REQUIRES(oxdp_special_mutex);
 
 /* Takes a user from 'program'; without users it is freed.  NULL is allowed. */
 void oxdp_program_put(struct oxdp_progs *progs, struct oxdp_program *program) OXDP_REQUIRES(oxdp_special_mutex);
 
 /* The descriptor of 'program' as it runs now, complete or specialised. */
-int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program) OXDP_REQUIRES(oxdp_special_mutex);
+int oxdp_program_fd(const struct oxdp_progs *progs, const struct oxdp_program *program)
+    OXDP_REQUIRES(oxdp_special_mutex);
 
 #endif /* core/programs/program.h */

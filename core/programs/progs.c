@@ -148,7 +148,8 @@ static int set_limits(struct oxdp_progs *progs, const struct oxdp_progs_config *
         && progs->absent && progs->sends_buffers ? 0 : -ENOMEM;
 }
 
-/* From here on the folder of pins is ours.  Pins the program and the maps; links follow as they are made or taken over. */
+/* From here on the folder of pins is ours.  Pins the program and the maps; links follow as they are made or taken
+ * over. */
 static int pin(struct oxdp_progs *progs)
 {
     int err;

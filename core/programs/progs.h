@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel side of one datapath: load its BPF programs and maps, write the ports into these, attach.
  *
- * Programs and maps live as long as the struct; if they have a name, then they are pinned (core/programs/pin.h) and live
- * on, attached, when the process is killed.
+ * Programs and maps live as long as the struct; if they have a name, then they are pinned (core/programs/pin.h) and
+ * live on, attached, when the process is killed.
  *
- * Threads.  Most of this is for control: one thread at a time.  Threads that install flows may call, at any time between
- * load and unload,
+ * Threads.  Most of this is for control: one thread at a time.  Threads that install flows may call, at any time
+ * between load and unload,
  *
- *     oxdp_progs_capability(), oxdp_progs_has_flows(), oxdp_progs_can_output(), oxdp_progs_is_absent(), oxdp_progs_table(),
- *     oxdp_progs_require() (these threads one at a time),
+ *     oxdp_progs_capability(), oxdp_progs_has_flows(), oxdp_progs_can_output(), oxdp_progs_is_absent(),
+ *     oxdp_progs_table(), oxdp_progs_require() (these threads one at a time),
  *     oxdp_tcx_capability(), oxdp_tcx_can_output() of core/programs/tcx.h, and core/programs/group.h.
  *
  * They may see a change of an output, or of a port's program, late.  So control changes it first, then reinstalls the
@@ -44,8 +44,8 @@ struct oxdp_progs_config {
     uint32_t max_sockets;
     uint32_t n_flows;           /* Flows in the tables; 0: no tables, the engine gets every frame. */
     const char *name;           /* Of the datapath, to pin under; NULL: nothing is pinned. */
-    /* Called when there are maps and no programs yet: oxdp_track_set() of core/programs/track.h may be called, if there are
-     * flows.  May be NULL. */
+    /* Called when there are maps and no programs yet: oxdp_track_set() of core/programs/track.h may be called, if there
+     * are flows.  May be NULL. */
     void (*before_load)(void *aux, struct oxdp_progs *progs);
     void *aux;
 };
@@ -55,24 +55,24 @@ struct oxdp_progs_config {
 int oxdp_progs_load(const struct oxdp_progs_config *, struct oxdp_progs **ret_progs, char **ret_error);
 void oxdp_progs_unload(struct oxdp_progs *progs);   /* Detaches everything.  NULL is allowed. */
 
-/* The folder in which programs and links are pinned, so that they go on when this process ends; NULL if they are not.  The
- * reason why they are not, although they have a name; else NULL.  Both are valid as long as 'progs'. */
+/* The folder in which programs and links are pinned, so that they go on when this process ends; NULL if they are not.
+ * The reason why they are not, although they have a name; else NULL.  Both are valid as long as 'progs'. */
 const char *oxdp_progs_pinned(const struct oxdp_progs *progs);
 const char *oxdp_progs_unpinned(const struct oxdp_progs *progs);
 
 /* Pins them after all, as datapath 'name'.  0, or a negative errno, with the reason in oxdp_progs_unpinned(). */
 int oxdp_progs_pin(struct oxdp_progs *progs, const char *name);
 
-/* Which tables of the previous instance go on, and which do not and why (core/programs/state.h); NULL if it left none.  As long
- * as 'progs'. */
+/* Which tables of the previous instance go on, and which do not and why (core/programs/state.h); NULL if it left none.
+ * As long as 'progs'. */
 const char *oxdp_progs_restart_text(const struct oxdp_progs *progs);
 
-/* Why the library's program runs without the flow tables that were asked for, and hands every frame up: what the kernel said
- * against the complete one.  NULL if it has them.  Control thread; until oxdp_progs_complete(). */
+/* Why the library's program runs without the flow tables that were asked for, and hands every frame up: what the kernel
+ * said against the complete one.  NULL if it has them.  Control thread; until oxdp_progs_complete(). */
 const char *oxdp_progs_bare(const struct oxdp_progs *progs);
 
-/* Tries once more to load the complete program, if oxdp_progs_bare(): then devices run it, each from one frame to the next.
- * 0; or a negative errno with a sentence in '*ret_error' (malloc'd), and nothing has changed. */
+/* Tries once more to load the complete program, if oxdp_progs_bare(): then devices run it, each from one frame to the
+ * next.  0; or a negative errno with a sentence in '*ret_error' (malloc'd), and nothing has changed. */
 int oxdp_progs_complete(struct oxdp_progs *progs, char **ret_error);
 
 /* Whether the program of port 'port_no' looks flows up.  Any thread. */
@@ -93,18 +93,18 @@ int oxdp_progs_attach(struct oxdp_progs *progs, int ifindex, bool native, bool l
 int oxdp_progs_attach_before(struct oxdp_progs *progs, int ifindex, bool native, bool local_stack, const int sock_fds[],
                              uint32_t n_queues, char **ret_error);
 
-/* Gives the port of 'ifindex', which has XDP, the sockets 'sock_fds' of 'n_queues' queues instead of those that it has.  When this
- * returns, no frame goes to those any more.  0, or a negative errno with a sentence in '*ret_error' (malloc'd): nothing has
- * changed. */
+/* Gives the port of 'ifindex', which has XDP, the sockets 'sock_fds' of 'n_queues' queues instead of those that it has.
+ * When this returns, no frame goes to those any more.  0, or a negative errno with a sentence in '*ret_error'
+ * (malloc'd): nothing has changed. */
 int oxdp_progs_exchange_sockets(struct oxdp_progs *progs, int ifindex, const int sock_fds[], uint32_t n_queues,
                                 char **ret_error);
 
-/* Detaches XDP from 'ifindex', which also has tcx (oxdp_tcx_attach_behind()) and keeps that.  When this returns, no frame
- * goes to its sockets any more. */
+/* Detaches XDP from 'ifindex', which also has tcx (oxdp_tcx_attach_behind()) and keeps that.  When this returns, no
+ * frame goes to its sockets any more. */
 void oxdp_progs_leave_xdp(struct oxdp_progs *progs, int ifindex);
 
-/* The XDP program on device 'ifindex', as text: "XDP program 'name' (id 7, native mode)".  '*ret_ours': it is a program of
- * this library.  Without CAP_SYS_ADMIN names are not known, then '*ret_ours' is false.  False: there is none, or the
+/* The XDP program on device 'ifindex', as text: "XDP program 'name' (id 7, native mode)".  '*ret_ours': it is a program
+ * of this library.  Without CAP_SYS_ADMIN names are not known, then '*ret_ours' is false.  False: there is none, or the
  * kernel does not answer. */
 bool oxdp_progs_describe_owner(int ifindex, char *text, size_t size, bool *ret_ours);
 
@@ -117,8 +117,8 @@ int oxdp_progs_check_owner(int ifindex, char **ret_error);
  * devices were taken over; the others have oxdp_progs_error(). */
 uint32_t oxdp_progs_take_over(struct oxdp_progs *progs);
 
-/* Why 'ifindex', attached, was left without a program by oxdp_progs_take_over(): a negative errno, -ENODEV if the device is
- * gone; or 0.  Then detach it and attach it again. */
+/* Why 'ifindex', attached, was left without a program by oxdp_progs_take_over(): a negative errno, -ENODEV if the
+ * device is gone; or 0.  Then detach it and attach it again. */
 int oxdp_progs_error(const struct oxdp_progs *progs, int ifindex);
 
 /* Detaches from 'ifindex' (no error if the device is gone) and forgets its port and sockets. */
@@ -138,9 +138,9 @@ uint32_t oxdp_progs_max_mtu(struct oxdp_progs *progs, uint32_t port_no);
 /* The flow tables that the programs read, NULL if the configuration has no flows. */
 struct oxdp_table *oxdp_progs_table(const struct oxdp_progs *progs);
 
-/* Call this before oxdp_table_insert().  Specialised programs run once flows have not changed for a while.  They are correct
- * for all flows, but hand packets of a flow that needs more to the engine.  For such a flow this puts complete programs on
- * all devices.  One thread at a time. */
+/* Call this before oxdp_table_insert().  Specialised programs run once flows have not changed for a while.  They are
+ * correct for all flows, but hand packets of a flow that needs more to the engine.  For such a flow this puts complete
+ * programs on all devices.  One thread at a time. */
 void oxdp_progs_require(struct oxdp_progs *progs, const struct oxdp_flow *flow);
 
 /* Call this about once a second: it may have a program specialised, in a thread of its own. */
@@ -153,22 +153,23 @@ int oxdp_progs_specialise(struct oxdp_progs *progs);
 struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 
 /* Lets programs send to port 'port_no' through device 'ifindex', which must take redirected frames; with 0 forbids it.
- * Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno.  Any thread may ask whether
- * they can. */
+ * Returns 0; -ERANGE for a port number that the tables do not hold; or another negative errno.  Any thread may ask
+ * whether they can. */
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* Whether the kernel has removed that entry, because the device was unregistered or moved to another network namespace.  It
- * may come back with its old number. */
+/* Whether the kernel has removed that entry, because the device was unregistered or moved to another network namespace.
+ * It may come back with its old number. */
 bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* Marks port 'port_no' as absent, because its device is gone or has no carrier: groups may have it, and send nothing to it.
- * oxdp_progs_set_output() ends that.  Returns as that.  Any thread may ask whether a port is absent. */
+/* Marks port 'port_no' as absent, because its device is gone or has no carrier: groups may have it, and send nothing to
+ * it.  oxdp_progs_set_output() ends that.  Returns as that.  Any thread may ask whether a port is absent. */
 int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no);
 bool oxdp_progs_is_absent(const struct oxdp_progs *progs, uint32_t port_no);
 
-/* The counters of frames that arrived on 'ifindex', by enum dp_counter, since it was attached, also by a previous instance;
- * 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or another negative errno. */
+/* The counters of frames that arrived on 'ifindex', by enum dp_counter, since it was attached, also by a previous
+ * instance; 'ifindex' 0: on devices that are no port.  0, -ENODEV if 'ifindex' is not attached, or another negative
+ * errno. */
 int oxdp_progs_get_counters(const struct oxdp_progs *progs, int ifindex,
                             uint64_t ret_counters[DP_N_COUNTERS]);
 
@@ -182,8 +183,8 @@ uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS]);
 /* Frames that 'counters' are about: the sum over all reasons. */
 uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS]);
 
-/* XDP program number 'index' (0: the library's): its name and id in the kernel, and its sizes.  0, -ENOENT after the last,
- * or another negative errno. */
+/* XDP program number 'index' (0: the library's): its name and id in the kernel, and its sizes.  0, -ENOENT after the
+ * last, or another negative errno. */
 struct oxdp_prog_info {
     char name[16];
     uint32_t id;

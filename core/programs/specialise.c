@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The specialised program, without what no flow needs (docs/decisions/0006).
  *
- * A complete program is always loaded.  About two seconds after flows stop needing something new, a thread loads a program
- * that omits what no flow needs, and attaches that instead.  The first flow that needs more brings the complete program back,
- * before the flow is in the tables: nothing has to be verified then.  Both are right for all flows (dp/omit.h); only speed
- * differs.  Programs of users are specialised like ours. */
+ * A complete program is always loaded.  About two seconds after flows stop needing something new, a thread loads a
+ * program that omits what no flow needs, and attaches that instead.  The first flow that needs more brings the complete
+ * program back, before the flow is in the tables: nothing has to be verified then.  Both are right for all flows
+ * (dp/omit.h); only speed differs.  Programs of users are specialised like ours. */
 #include "core/probe.h"
 #include "core/programs/specialise.h"
 
@@ -254,8 +254,8 @@ static int specialise(struct oxdp_progs *progs)
     return 0;
 }
 
-/* Loads each program that does not omit exactly 'omit', as its 'new_fd'.  Returns the error of the library's.  A user's that
- * does not load stays complete.  The mutex is free while a program loads. */
+/* Loads each program that does not omit exactly 'omit', as its 'new_fd'.  Returns the error of the library's.  A user's
+ * that does not load stays complete.  The mutex is free while a program loads. */
 static int load_all(struct oxdp_progs *progs, const struct dp_omit *omit)
     OXDP_REQUIRES(oxdp_special_mutex)
 {
@@ -337,8 +337,8 @@ static void discard_all(struct oxdp_progs *progs)
     }
 }
 
-/* Replaces the program of every link, each atomically.  A link that cannot be updated, because its device is gone, keeps
- * its program, which is correct as well. */
+/* Replaces the program of every link, each atomically.  A link that cannot be updated, because its device is gone,
+ * keeps its program, which is correct as well. */
 static void activate(struct oxdp_progs *progs, bool omitting)
     OXDP_REQUIRES(oxdp_special_mutex)
 {

@@ -25,9 +25,11 @@ struct oxdp_special {
     struct dp_omit omit OXDP_GUARDED_BY(oxdp_special_mutex);    /* What they omit. */
     bool omitting OXDP_GUARDED_BY(oxdp_special_mutex);          /* They run, not the complete ones. */
     bool looking OXDP_GUARDED_BY(oxdp_special_mutex);           /* The thread looks at flows or loads a program ... */
-    struct oxdp_needs meanwhile OXDP_GUARDED_BY(oxdp_special_mutex);    /* ... and flows that came since then need this. */
+    struct oxdp_needs meanwhile OXDP_GUARDED_BY(oxdp_special_mutex);    /* ... and flows that came since then need
+                                                                         * this. */
     uint32_t looks;                     /* Times that it began to; written under the mutex, read without. */
-    struct oxdp_needs wanted OXDP_GUARDED_BY(oxdp_special_mutex);       /* By flows for which there is no specialised program. */
+    struct oxdp_needs wanted OXDP_GUARDED_BY(oxdp_special_mutex);       /* By flows for which there is no specialised
+                                                                         * program. */
     struct oxdp_needs told;             /* By flows since look 'told_looks': calls that add nothing return early. */
     uint32_t told_looks;                /* Both are the caller's of oxdp_progs_require(). */
     /* By tracing, DP_PART_TRACE among it; nothing while no trace runs. */
@@ -52,8 +54,8 @@ void oxdp_special_unlock(struct oxdp_progs *progs) OXDP_RELEASES(oxdp_special_mu
 /* Gives every link the program that its port has now. */
 void oxdp_special_renew(struct oxdp_progs *progs) OXDP_REQUIRES(oxdp_special_mutex);
 
-/* Call these before and after a link is made or updated.  Between them its program is oxdp_program_fd() of its port's, and has
- * 'parts'. */
+/* Call these before and after a link is made or updated.  Between them its program is oxdp_program_fd() of its port's,
+ * and has 'parts'. */
 void oxdp_special_begin_attach(struct oxdp_progs *progs, uint32_t parts) OXDP_ACQUIRES(oxdp_special_mutex);
 void oxdp_special_end_attach(struct oxdp_progs *progs) OXDP_RELEASES(oxdp_special_mutex);
 

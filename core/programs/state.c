@@ -40,7 +40,8 @@ enum oxdp_restart oxdp_state_rule(enum bpf_table i)
     case BPF_TABLE_traces:
     case BPF_TABLE_limits:
         return OXDP_RESTART_ANEW;
-    case BPF_TABLE_ports:       /* By port number, which Open vSwitch gives out anew: the device tells which is which. */
+    case BPF_TABLE_ports:       /* By port number, which Open vSwitch gives out anew: the device tells which is
+                                 * which. */
     case BPF_TABLE_counters:
         return OXDP_RESTART_READ;
     case BPF_TABLE_meters:

@@ -218,7 +218,8 @@ int oxdp_tcx_set_shortcut(struct oxdp_progs *progs, uint32_t port_no, const stru
         output.peer_max_len = shortcut->max_len;
         memcpy(output.peer_address, shortcut->address, sizeof output.peer_address);
     }
-    return memcmp(&output, &progs->tcx->outputs[port_no], sizeof output) ? write_output(progs->tcx, port_no, &output) : 0;
+    return memcmp(&output, &progs->tcx->outputs[port_no], sizeof output)
+        ? write_output(progs->tcx, port_no, &output) : 0;
 }
 
 int oxdp_tcx_limit_changed(struct oxdp_progs *progs, uint32_t port_no)
@@ -452,7 +453,9 @@ bool oxdp_tcx_is_attached(const struct oxdp_progs *progs, int ifindex)
 
 static int attach_failed(int err, char **ret_error)
 {
-    return ret_error && *ret_error ? err : oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
+    return ret_error && *ret_error
+        ? err
+        : oxdp_fail(err, ret_error, "attaching tcx to the device failed: %s", strerror(-err));
 }
 
 int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error)

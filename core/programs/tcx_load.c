@@ -162,8 +162,8 @@ static int load_again(const struct oxdp_tcx *tcx, const struct oxdp_constants *c
     return 0;
 }
 
-int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, struct bpf_object **ret_object,
-                       char **ret_error)
+int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants,
+                       struct bpf_object **ret_object, char **ret_error)
 {
     return load_again(tcx, constants, false, ret_object, ret_error);
 }

@@ -172,8 +172,8 @@ bool oxdp_track_is_done(const struct oxdp_progs *progs)
     return progs->track && __atomic_load_n(&progs->track->done, __ATOMIC_ACQUIRE);
 }
 
-/* Puts the XDP programs in the place of those that there are.  Specialised ones, which omit CT, run on until a flow needs
- * it. */
+/* Puts the XDP programs in the place of those that there are.  Specialised ones, which omit CT, run on until a flow
+ * needs it. */
 static void exchange(struct oxdp_progs *progs, struct oxdp_track *track)
 {
     oxdp_special_lock(progs);

@@ -26,8 +26,8 @@ void oxdp_constants_omit_ct(struct oxdp_constants *);
 /* Finds the kernel's functions.  Any user may read its BTF (/sys/kernel/btf/vmlinux). */
 void oxdp_constants_find_kfuncs(struct oxdp_constants *);
 
-/* Returns a copy of the ELF object 'image' with its constants, which the caller frees; or NULL with errno: ENOEXEC if it is
- * not such an object. */
+/* Returns a copy of the ELF object 'image' with its constants, which the caller frees; or NULL with errno: ENOEXEC if
+ * it is not such an object. */
 void *oxdp_constants_put(const struct oxdp_constants *, const void *image, size_t size);
 
 #endif /* core/tables/constants.h */

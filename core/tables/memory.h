@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory that programs and userspace share: the tables of bpf/constant.h, each the only value of a map of its own. */
+/* The memory that programs and userspace share: the tables of bpf/constant.h, each the only value of a map of its
+ * own. */
 #ifndef OXDP_MEMORY_H
 #define OXDP_MEMORY_H 1
 
@@ -16,10 +17,10 @@ struct oxdp_memory {
     bool adopted[BPF_N_TABLES];         /* Was there before. */
 };
 
-/* Makes the tables: those of dp/table.h in the sizes of the configuration, 'n_ports' ports (a power of two), 'n_slots' slots
- * of counters, and room for runs on 'n_cpu_ids' CPUs (behind the highest number).  'old_fd' (NULL: none) has tables that exist
- * already, -1 for the others: one of the right size is adopted with what is in it.  All are closed.  0; -E2BIG if a table
- * would be larger than the kernel lets programs address; or another negative errno. */
+/* Makes the tables: those of dp/table.h in the sizes of the configuration, 'n_ports' ports (a power of two), 'n_slots'
+ * slots of counters, and room for runs on 'n_cpu_ids' CPUs (behind the highest number).  'old_fd' (NULL: none) has
+ * tables that exist already, -1 for the others: one of the right size is adopted with what is in it.  All are closed.
+ * 0; -E2BIG if a table would be larger than the kernel lets programs address; or another negative errno. */
 int oxdp_memory_create(const struct oxdp_table_config *, uint32_t n_ports, uint32_t n_slots, uint32_t n_cpu_ids,
                        const int old_fd[BPF_N_TABLES], struct oxdp_memory *);
 void oxdp_memory_destroy(struct oxdp_memory *);

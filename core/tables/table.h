@@ -96,8 +96,8 @@ int oxdp_table_insert(struct oxdp_table *, const struct oxdp_flow *, uint32_t *r
 /* Hides a flow from lookups that begin from now on.  Its index stays taken until it is reclaimed. */
 void oxdp_table_unlink(struct oxdp_table *, uint32_t flow);
 
-/* Prefetch what oxdp_table_unlink() and its caller read: first the one for several flows, then the other, which needs what
- * the first fetched. */
+/* Prefetch what oxdp_table_unlink() and its caller read: first the one for several flows, then the other, which needs
+ * what the first fetched. */
 void oxdp_table_prefetch(const struct oxdp_table *, uint32_t flow);
 void oxdp_table_prefetch_bucket(const struct oxdp_table *, uint32_t flow);
 

@@ -24,8 +24,8 @@ void oxdp_table_rank_masks(struct oxdp_table *t)
     }
 
     /* Insertion sort: nearly sorted already, and stable.  The half that is written now was last read before the ranking
-     * before this one: callers leave a second between two rankings, and no reader takes that long.  One that did could miss a
-     * mask, and hand its frame to the engine. */
+     * before this one: callers leave a second between two rankings, and no reader takes that long.  One that did could
+     * miss a mask, and hand its frame to the engine. */
     uint32_t half = oxdp_table_order(head) == head->order ? DP_MAX_MASKS : 0;
     uint8_t *sorted = &head->order[half];
     uint32_t n = oxdp_table_n_masks(head);

@@ -15,8 +15,8 @@
 struct oxdp_sock;
 struct oxdp_umem;
 
-/* A packet in the UMEM, or a piece of one: 'addr' is a byte offset from the UMEM's base, 'len' in bytes.  A packet that is
- * longer than a frame lies in several, one description behind the other. */
+/* A packet in the UMEM, or a piece of one: 'addr' is a byte offset from the UMEM's base, 'len' in bytes.  A packet that
+ * is longer than a frame lies in several, one description behind the other. */
 struct oxdp_desc {
     uint64_t addr;
     uint32_t len;
@@ -36,7 +36,8 @@ struct oxdp_sock_stats {
     uint64_t rx_dropped;            /* Kernel: other reasons. */
 };
 
-/* Whether 'sock' receives and sends packets in several frames: core/multi_buffer.h; in zero-copy mode also the driver must have it. */
+/* Whether 'sock' receives and sends packets in several frames: core/multi_buffer.h; in zero-copy mode also the driver
+ * must have it. */
 bool oxdp_sock_multi_buffer(const struct oxdp_sock *sock);
 
 /* Opens a socket on queue 'queue' of device 'ifindex' in the caller's network namespace, sharing
@@ -65,8 +66,8 @@ bool oxdp_sock_alive(const struct oxdp_sock *sock);
 /* File descriptor: for epoll (readable: frames wait) and for the XSKMAP. */
 int oxdp_sock_fd(const struct oxdp_sock *sock);
 
-/* Receives whole packets into 'descs', up to 'max' frames, which is at least OXDP_MAX_BUFFERS, and refills the fill ring;
- * returns how many frames.  The caller owns them until it gives them to oxdp_umem_put() or oxdp_sock_tx().
+/* Receives whole packets into 'descs', up to 'max' frames, which is at least OXDP_MAX_BUFFERS, and refills the fill
+ * ring; returns how many frames.  The caller owns them until it gives them to oxdp_umem_put() or oxdp_sock_tx().
  * Wakes the driver when it asks for that (need-wakeup). */
 uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t max);
 
@@ -74,9 +75,9 @@ uint32_t oxdp_sock_rx(struct oxdp_sock *sock, struct oxdp_desc descs[], uint32_t
  * and the descriptor stays silent until oxdp_sock_rx() is called when frames are free again. */
 bool oxdp_sock_starved(const struct oxdp_sock *sock);
 
-/* Sends 'n' frames that the caller owns, the last of which ends a packet, takes over all of them, and starts transmission.  What
- * cannot be queued after a bounded number of tries is dropped, counted in tx_dropped and returned to
- * the UMEM.  Returns the number of packets queued. */
+/* Sends 'n' frames that the caller owns, the last of which ends a packet, takes over all of them, and starts
+ * transmission.  What cannot be queued after a bounded number of tries is dropped, counted in tx_dropped and returned
+ * to the UMEM.  Returns the number of packets queued. */
 uint32_t oxdp_sock_tx(struct oxdp_sock *sock, const struct oxdp_desc descs[], uint32_t n);
 
 /* As oxdp_sock_tx(), for a caller that soon calls that for 'sock', too, with more packets or with none: transmission

@@ -223,7 +223,8 @@ static struct oxdp_sock *share_source(const struct oxdp_sock *sock)
     for (uint32_t id = 0; id < sock->umem->n_socks_allocated; id++) {
         struct oxdp_sock *other = sock->umem->socks[id];
 
-        if (other && other->shareable && other->zerocopy == sock->zerocopy && other->multi_buffer == sock->multi_buffer) {
+        if (other && other->shareable && other->zerocopy == sock->zerocopy
+            && other->multi_buffer == sock->multi_buffer) {
             return other;
         }
     }

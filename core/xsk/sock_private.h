@@ -31,7 +31,8 @@ struct oxdp_sock {
 
     /* Sending. */
     pthread_mutex_t tx_lock __attribute__((aligned(64)));      /* oxdp_tx_lock. */
-    struct oxdp_ring tx, completion;                            /* Written under 'tx_lock'; whether they are empty, read anywhere. */
+    struct oxdp_ring tx, completion;                            /* Written under 'tx_lock'; whether they are empty, read
+                                                                 * anywhere. */
     bool down OXDP_GUARDED_BY(oxdp_tx_lock);                    /* The last kick found the device down or gone. */
     uint64_t tx_packets, tx_bytes, tx_dropped, tx_invalid;      /* Written under 'tx_lock', read anywhere. */
 

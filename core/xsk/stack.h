@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending frames by the network stack: one packet socket serves all devices of the caller's network namespace.  It costs
- * next to nothing, but half as much CPU time again for each frame as an AF_XDP socket (core/xsk/sock.h).  Any thread. */
+/* Sending frames by the network stack: one packet socket serves all devices of the caller's network namespace.  It
+ * costs next to nothing, but half as much CPU time again for each frame as an AF_XDP socket (core/xsk/sock.h).  Any
+ * thread. */
 #ifndef OXDP_STACK_H
 #define OXDP_STACK_H 1
 

@@ -17,8 +17,8 @@
 #include "odp-util.h"
 #include "openvswitch/json.h"
 
-/* json_array_size() and json_array_at(): lib/json.c has them since 3.6, in which
- * short arrays lie elsewhere. */
+/* json_array_size() and json_array_at(): lib/json.c has them since 3.6, in
+ * which short arrays lie elsewhere. */
 #if OXDP_OVS < 306
 static inline size_t
 json_array_size(const struct json *json)
@@ -33,15 +33,15 @@ json_array_at(const struct json *json, size_t i)
 }
 #endif
 
-/* An argument of odp_flow_format() since 3.5: leaves out fields that are not in
- * the mask, also where there is no mask. */
+/* An argument of odp_flow_format() since 3.5: leaves out fields that are not
+ * in the mask, also where there is no mask. */
 #if OXDP_OVS >= 305
 #define odp_flow_format(KEY, KEY_LEN, MASK, MASK_LEN, NAMES, DS, VERBOSE) \
     odp_flow_format(KEY, KEY_LEN, MASK, MASK_LEN, NAMES, DS, VERBOSE, false)
 #endif
 
-/* Until 3.6 operations have an argument that says whether they are for hardware
- * or for the datapath. */
+/* Until 3.6 operations have an argument that says whether they are for
+ * hardware or for the datapath. */
 #if OXDP_OVS < 307
 #define DPIF_XDP_OFFLOAD_TYPE(...) __VA_ARGS__
 #else
@@ -77,8 +77,8 @@ dpif_xdp_flow_dump_init(struct dpif_flow_dump *dump, const struct dpif *dpif,
 #endif
 }
 
-/* Since 3.3 the limit of zones that have none of their own stands in the list of
- * limits, under the zone DPIF_XDP_DEFAULT_ZONE.  Before, it is an argument:
+/* Since 3.3 the limit of zones that have none of their own stands in the list
+ * of limits, under the zone DPIF_XDP_DEFAULT_ZONE.  Before, it is an argument:
  * DPIF_XDP_DEFAULT_LIMIT() has that, and the statement for it. */
 #define DPIF_XDP_DEFAULT_ZONE (-1)
 #if OXDP_OVS < 303

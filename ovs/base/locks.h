@@ -2,18 +2,19 @@
 /* All locks of ovs/, in the order in which a thread may take them.
  *
  *   lock                            who takes it, and for what
- *   ------------------------------  -------------------------------------------
+ *   ------------------------------  ------------------------------------------
  *   dpif_xdp_registry_mutex         the set of datapaths, their ends
  *   dp->port_mutex                  the main thread: ports, settings
- *   thread->mutex                   an engine thread, while it handles a burst;
- *                                   the main thread, to take or give queues
- *   dp->upcall.rwlock               for reading around each upcall; for writing
- *                                   while ofproto has upcalls disabled
+ *   thread->mutex                   an engine thread, while it handles a
+ *                                   burst; the main thread, to take or give
+ *                                   queues
+ *   dp->upcall.rwlock               for reading around each upcall; for
+ *                                   writing while ofproto has upcalls disabled
  *   dump->mutex                     the position of a dump of flows
  *   fp->reclaim_mutex               waiting until programs are done with flows
  *   dp->flow_mutex                  writers of flows
- *   port->tx_rwlock                 senders for reading; for writing to open and
- *                                   close a port
+ *   port->tx_rwlock                 senders for reading; for writing to open
+ *                                   and close a port
  *   sender->mutex                   packets that wait for a socket
  *   dp->engine.mutex                the list of threads, for an instant
  *   dp->meters.mutex                writers of meters
@@ -34,8 +35,8 @@
  *
  * "make check" compiles ovs/ with clang, which refuses code that takes two of
  * these in another order, or uses a member without its lock.  clang knows a
- * lock by the expression that names it, and 'dp->port_mutex' is not the same to
- * it in two functions; so what is annotated are names for "the lock of the
+ * lock by the expression that names it, and 'dp->port_mutex' is not the same
+ * to it in two functions; so what is annotated are names for "the lock of the
  * datapath in hand", which exist for clang only: nothing defines them. */
 #ifndef DPIF_XDP_LOCKS_H
 #define DPIF_XDP_LOCKS_H 1

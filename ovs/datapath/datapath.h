@@ -10,7 +10,8 @@
  *   engine/execute.c  a flow's actions
  *   engine/output.c   batches per port -> AF_XDP or netdev
  *
- * Rooms, from the lowest to the highest, each with the header that is its door:
+ * Rooms, from the lowest to the highest, each with the header that is its
+ * door:
  *
  *   base/      locks, reports                                locks.h report.h
  *   netdev/    the netdev classes "xdp" and "xdp-internal"   netdev_xdp.h
@@ -90,7 +91,8 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff pin_side    /* Of the pins of dp->progs. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    struct dpif_xdp_backoff track_side  /* Of programs that track connections. */
+    struct dpif_xdp_backoff track_side  /* Of programs that track
+                                         * connections. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint64_t track_seq                  /* What dpif_xdp_ct_news() was. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
@@ -100,10 +102,11 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     size_t n_xdp_ports                  /* Open ports with XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    int hook                            /* enum dpif_xdp_hook of ports that have
-                                         * "auto". */
+    int hook                            /* enum dpif_xdp_hook of ports that
+                                         * have "auto". */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    char *obj                           /* xdp-obj of ports without, or NULL. */
+    char *obj                           /* xdp-obj of ports without, or
+                                         * NULL. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint32_t n_frames                   /* Configured size of the UMEM. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
@@ -142,7 +145,8 @@ struct dpif_xdp_dp_senders {
     int stack_fd;                       /* -1: there are no such ports.  Set
                                          * once. */
     atomic_count n;                     /* AF_XDP sockets of such ports. */
-    struct seq *seq;                    /* Changes when a sender is 'wanted'. */
+    struct seq *seq;                    /* Changes when a sender is
+                                         * 'wanted'. */
     uint64_t last_seq OVS_GUARDED_BY(dpif_xdp_port_mutex);
 };
 

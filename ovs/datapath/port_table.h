@@ -121,11 +121,12 @@ struct dpif_xdp_port {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     atomic_uint32_t max_len;            /* Of a packet without a VLAN tag that
                                          * the engine sends to it. */
-    struct oxdp_device device;          /* Linux device, if 'is_device': written
-                                         * while the port is not open. */
+    struct oxdp_device device;          /* Linux device, if 'is_device':
+                                         * written while the port is not
+                                         * open. */
     struct oxdp_offload_undo *offloads OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    bool peer_unset                     /* At XDP: the peer's offloads could not
-                                         * be set. */
+    bool peer_unset                     /* At XDP: the peer's offloads could
+                                         * not be set. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     bool is_device;                     /* Uses AF_XDP. */
     bool fit                            /* The switch may have the device. */
@@ -162,23 +163,24 @@ struct dpif_xdp_port {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff gro_side    /* Of that. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    int mode                            /* enum oxdp_mode, if 'hook' has XDP. */
+    int mode                            /* enum oxdp_mode, if 'hook' has
+                                         * XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     int mode_asked                      /* The same. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     int warned_ifindex                  /* Whose filters were warned of. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
-    atomic_int hook;                    /* enum dpif_xdp_hook, not "auto": where
-                                         * programs take its packets, or none.
-                                         * Read without the mutex. */
+    atomic_int hook;                    /* enum dpif_xdp_hook, not "auto":
+                                         * where programs take its packets, or
+                                         * none.  Read without the mutex. */
 
     /* Senders hold it for reading; opening and closing, with the port mutex
      * too, for writing. */
     struct ovs_rwlock tx_rwlock;        /* dpif_xdp_tx_rwlock. */
     struct dpif_xdp_rxq *rxqs OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
     size_t n_rxqs OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
-    size_t n_txqs                       /* Of 'rxqs', from the first: those that
-                                         * can send. */
+    size_t n_txqs                       /* Of 'rxqs', from the first: those
+                                         * that can send. */
         OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
     bool open                           /* May be sent to. */
         OVS_GUARDED_BY(dpif_xdp_tx_rwlock);
@@ -202,8 +204,8 @@ struct dpif_xdp_port_table {
 #define DPIF_XDP_FOR_EACH_PORT(PORT, DP)                                    \
     CMAP_FOR_EACH (PORT, node, &(DP)->port_table.by_number)
 
-/* The port 'port_no', or the port of device 'devname', of 'dp', or NULL.  Valid
- * until the caller quiesces. */
+/* The port 'port_no', or the port of device 'devname', of 'dp', or NULL.
+ * Valid until the caller quiesces. */
 struct dpif_xdp_port *dpif_xdp_port_lookup(const struct dpif_xdp_dp *dp,
                                            odp_port_t port_no);
 struct dpif_xdp_port *dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp,
@@ -255,8 +257,8 @@ size_t dpif_xdp_port_n_rxqs(const struct dpif_xdp_port *)
 struct dpif_xdp_rxq *dpif_xdp_port_rxq(const struct dpif_xdp_port *, size_t i)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* Gives 'port' the 'n' receive queues in 'rxqs', and returns those that it had,
- * through which no thread sends any more. */
+/* Gives 'port' the 'n' receive queues in 'rxqs', and returns those that it
+ * had, through which no thread sends any more. */
 struct dpif_xdp_rxq *dpif_xdp_port_set_rxqs(struct dpif_xdp_port *port,
                                             struct dpif_xdp_rxq *rxqs,
                                             size_t n)

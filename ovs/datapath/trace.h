@@ -2,8 +2,8 @@
 /* The engine's part of traced packets (dp/trace.h): lines that say what it did
  * with each, until provider/trace.c takes them.
  *
- * A thread that handles a traced packet handles no other meanwhile, and says so
- * in 'dpif_xdp_traced'.  What is noted then is about that packet. */
+ * A thread that handles a traced packet handles no other meanwhile, and says
+ * so in 'dpif_xdp_traced'.  What is noted then is about that packet. */
 #ifndef DPIF_XDP_TRACE_H
 #define DPIF_XDP_TRACE_H 1
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: handles, in threads of the daemon, packets that programs leave to
- * it, and sends what programs cannot. */
+/* The engine: handles, in threads of the daemon, packets that programs leave
+ * to it, and sends what programs cannot. */
 #ifndef DPIF_XDP_ENGINE_H
 #define DPIF_XDP_ENGINE_H 1
 
@@ -70,9 +70,9 @@ void dpif_xdp_register_upcall_cb(struct dpif *, upcall_callback *, void *aux);
 void dpif_xdp_enable_upcall(struct dpif *);
 void dpif_xdp_disable_upcall(struct dpif *);
 
-/* Settings of the threads, which are replaced if they change: the CPUs to which
- * each is bound, NULL for none (other_config:pmd-cpu-mask), and how many entries
- * each signature cache may have. */
+/* Settings of the threads, which are replaced if they change: the CPUs to
+ * which each is bound, NULL for none (other_config:pmd-cpu-mask), and how many
+ * entries each signature cache may have. */
 void dpif_xdp_threads_set_cpu_mask(struct dpif_xdp_dp *dp, const char *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_threads_set_cache_size(struct dpif_xdp_dp *dp, uint32_t)
@@ -84,9 +84,9 @@ uint32_t dpif_xdp_threads_cache_size(const struct dpif_xdp_dp *dp)
 void dpif_xdp_threads_stop(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* Gives each queue of 'port' to the thread with the least to do.  Returns 0, or
- * a positive errno with a sentence in '*errorp', which the caller frees: then
- * none is given. */
+/* Gives each queue of 'port' to the thread with the least to do.  Returns 0,
+ * or a positive errno with a sentence in '*errorp', which the caller frees:
+ * then none is given. */
 int dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
                               struct dpif_xdp_port *port, char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -121,7 +121,8 @@ bool dpif_xdp_sender_get_stats(struct dpif_xdp_port *port, uint64_t *n_sent,
                                uint64_t *n_dropped);
 
 /* The packets that the engine has tried to send to 'port', a struct
- * dpif_xdp_port, and that did not get to its device.  Never fewer than before. */
+ * dpif_xdp_port, and that did not get to its device.  Never fewer than
+ * before. */
 uint64_t dpif_xdp_sender_all_drops(void *port);
 
 /* Closes 'sock', which was one of 'port' or is NULL.  What it sent and dropped

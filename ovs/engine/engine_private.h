@@ -11,8 +11,8 @@ struct ofpbuf;
 /* What a program has found out about a packet, and done to it. */
 struct dpif_xdp_matched {
     struct dpif_xdp_flow *flow;         /* NULL: none. */
-    uint32_t n_tracked;                 /* The flow's actions before so many-th ct()
-                                         * are done, from 0 on. */
+    uint32_t n_tracked;                 /* The flow's actions before so many-th
+                                         * ct() are done, from 0 on. */
 };
 
 /* input.c: handles a burst of packets, whose metadata is set.  Consumes
@@ -20,8 +20,8 @@ struct dpif_xdp_matched {
 void dpif_xdp_input(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
                     const struct dpif_xdp_matched matched[]);
 
-/* upcall.c: calls the function that ofproto registered; the arguments are those
- * of upcall_callback in lib/dpif.h.  Only after dpif_xdp_upcall_begin().
+/* upcall.c: calls the function that ofproto registered; the arguments are
+ * those of upcall_callback in lib/dpif.h.  Only after dpif_xdp_upcall_begin().
  * Returns 0, ENOSPC (execute, but do not install) or another errno. */
 int dpif_xdp_upcall(struct dpif_xdp_dp *, struct dp_packet *, struct flow *,
                     struct flow_wildcards *, ovs_u128 *ufid,

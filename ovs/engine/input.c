@@ -76,7 +76,8 @@ dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     }
 }
 
-/* Sorts the packets of 'batch' into 'flows' and handles those that have none. */
+/* Sorts the packets of 'batch' into 'flows' and handles those that have
+ * none. */
 static void
 find_flows(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
            struct flow_batches *flows)

@@ -43,8 +43,8 @@ struct dp_packet *dpif_xdp_packet_from_buffers(struct dpif_xdp_packets *,
 
 /* Turns 'packet', which is consumed, into frames ready for sending, several
  * only if 'multi_buffer', and stores them in 'descs', which has room for
- * OXDP_MAX_BUFFERS.  Returns how many.  0, with 'packet' still the caller's: no
- * free frame ('*too_long' false) or too long ('*too_long' true). */
+ * OXDP_MAX_BUFFERS.  Returns how many.  0, with 'packet' still the caller's:
+ * no free frame ('*too_long' false) or too long ('*too_long' true). */
 uint32_t dpif_xdp_packet_to_descs(struct dpif_xdp_packets *,
                                   struct dp_packet *, bool multi_buffer,
                                   struct oxdp_desc *descs, bool *too_long);

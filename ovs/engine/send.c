@@ -4,11 +4,12 @@
  * An AF_XDP socket is the fastest way to send, but costs the kernel 128 bytes
  * for each packet buffer of the datapath, and milliseconds to open: too much
  * for a thousand containers to which the engine sends a packet now and then.
- * So a packet socket that all ports share does it (core/xsk/stack.h), and a port
- * has an AF_XDP socket while the engine sends much to it, or what is longer
- * than a packet socket sends: a few bytes more than the MTU, such as a label,
- * pass through many devices.  Both ways a packet is with the device when the
- * system call returns: packets do not change places when the way changes.
+ * So a packet socket that all ports share does it (core/xsk/stack.h), and a
+ * port has an AF_XDP socket while the engine sends much to it, or what is
+ * longer than a packet socket sends: a few bytes more than the MTU, such as a
+ * label, pass through many devices.  Both ways a packet is with the device
+ * when the system call returns: packets do not change places when the way
+ * changes.
  *
  * Measured, to receive, look up, truncate and send a packet of 64 bytes: 0.80
  * us of CPU time with AF_XDP, 1.29 with the packet socket. */
@@ -161,8 +162,8 @@ dpif_xdp_sender_send(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
     }
 }
 
-/* Sends those packets of 'batch' that are not too long for a packet socket, and
- * drops the others.  Consumes 'batch'. */
+/* Sends those packets of 'batch' that are not too long for a packet socket,
+ * and drops the others.  Consumes 'batch'. */
 static void
 send_short_ones(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                 struct dp_packet_batch *batch)
@@ -225,8 +226,8 @@ send_by_stack(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         frames[i].iov_base = dp_packet_data(packet);
         frames[i].iov_len = dp_packet_size(packet);
     }
-    n_done = oxdp_stack_send(dp->senders.stack_fd, port->device.ifindex, frames,
-                             n, &n_sent);
+    n_done = oxdp_stack_send(dp->senders.stack_fd, port->device.ifindex,
+                             frames, n, &n_sent);
     atomic_add_relaxed(&port->sender.n_sent, n_sent, &orig);
     atomic_add_relaxed(&port->sender.n_dropped, n_done - n_sent, &orig);
 
@@ -323,7 +324,8 @@ open_sock(struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
                               port->device.ifindex, 0, false, 0, sock));
 }
 
-/* Whether 'port' is one to which only an AF_XDP socket sends fast, and has none. */
+/* Whether 'port' is one to which only an AF_XDP socket sends fast, and has
+ * none. */
 static bool
 lacks_sock(const struct dpif_xdp_port *port)
 {
@@ -335,8 +337,8 @@ lacks_sock(const struct dpif_xdp_port *port)
     return lacks;
 }
 
-/* Gives 'port' an AF_XDP socket, or notes that it gets none now; then sends what
- * waits for it. */
+/* Gives 'port' an AF_XDP socket, or notes that it gets none now; then sends
+ * what waits for it. */
 static void
 give_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)

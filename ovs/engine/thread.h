@@ -49,8 +49,8 @@ void dpif_xdp_thread_activate(struct dpif_xdp_thread *thread,
                               struct dpif_xdp_rxq *rxq)
     OVS_REQUIRES(dpif_xdp_thread_mutex);
 
-/* Whether the kernel has no frame to receive into: then it reports nothing, and
- * polling refills it as soon as frames are free. */
+/* Whether the kernel has no frame to receive into: then it reports nothing,
+ * and polling refills it as soon as frames are free. */
 bool dpif_xdp_rxq_is_starved(const struct dpif_xdp_rxq *);
 
 #endif /* ovs/engine/thread.h */

@@ -24,7 +24,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_engine);
 
 #define MAX_THREADS 64
 #define MAX_AUTO_THREADS 8              /* Without pmd-cpu-mask. */
-#define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to this. */
+#define MAX_CACHE_SIZE (1u << 20)       /* Entries of 8 bytes; grows to
+                                         * this. */
 
 static void
 engine_lock(const struct dpif_xdp_dp *dp)
@@ -364,8 +365,8 @@ dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
     }
 }
 
-/* Gives the queues of 'port', whose threads are gone, to others.  If that fails,
- * the port is opened again, which says why. */
+/* Gives the queues of 'port', whose threads are gone, to others.  If that
+ * fails, the port is opened again, which says why. */
 static void
 give_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)

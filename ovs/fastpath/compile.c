@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datapath actions -> terminal action ("fate") and operations of dp/table.h. */
+/* Datapath actions -> terminal action ("fate") and operations of
+ * dp/table.h. */
 #include <config.h>
 
 #include "ovs/fastpath/compile_private.h"

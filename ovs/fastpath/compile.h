@@ -65,16 +65,17 @@ struct dpif_xdp_compiled {
     struct dp_op ops[DP_MAX_OPS];
     uint32_t n_blobs;           /* Of the operations, in their order. */
     struct dp_blob blobs[DP_MAX_BLOBS];
-    uint32_t ct_policy[DP_MAX_CT];      /* Of operations CT, in their order: Open
-                                 * vSwitch's number of its timeout policy, for
-                                 * which u.ct.policy is still to be found, as
-                                 * is u.ct.marks. */
-    uint32_t n_outputs;         /* With DP_FATE_GROUP, for which 'arg' is still */
+    uint32_t ct_policy[DP_MAX_CT];      /* Of operations CT, in their order:
+                                 * Open vSwitch's number of its timeout policy,
+                                 * for which u.ct.policy is still to be found,
+                                 * as is u.ct.marks. */
+    uint32_t n_outputs;         /* With DP_FATE_GROUP, for which 'arg' is
+                                 * still */
     uint32_t outputs[DP_MAX_GROUP];     /* to be found: datapath ports. */
 };
 
-/* What a mask became for the flow translated last, of use for the next with the
- * same mask.  Zeroed at first. */
+/* What a mask became for the flow translated last, of use for the next with
+ * the same mask.  Zeroed at first. */
 struct dpif_xdp_compiled_mask {
     bool valid;
     uint8_t nw_proto;           /* Of that flow, 0 if the mask has it not. */
@@ -106,8 +107,8 @@ bool dpif_xdp_compile_pop(struct dpif_xdp_compiled *, const char *type);
 /* Returns the operation that pops a tunnel's header, or NULL. */
 struct dp_op *dpif_xdp_compiled_pop(struct dpif_xdp_compiled *);
 
-/* Translates a whole datapath flow for a program that can do 'caps'.  '*last' is
- * of 'wc', or NULL.
+/* Translates a whole datapath flow for a program that can do 'caps'.  '*last'
+ * is of 'wc', or NULL.
  *
  * If the match cannot be expressed, returns why and leaves '*ret' undefined:
  * such a flow does not go into the tables at all.  If only the actions cannot

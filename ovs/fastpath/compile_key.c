@@ -27,8 +27,8 @@ dpif_xdp_compile_key(const struct flow *flow, union dp_key *key)
     copy(flow, (struct kind) { flow->dl_type, flow->nw_proto }, key);
 }
 
-/* Groups of key words that a program needs for packets that may match, as far as
- * that follows from the mask and the kind of flow.  One that does not parse
+/* Groups of key words that a program needs for packets that may match, as far
+ * as that follows from the mask and the kind of flow.  One that does not parse
  * IPv4 hands all IPv4 packets up, also where a flow is about their Ethernet
  * addresses alone. */
 static uint32_t

@@ -30,7 +30,8 @@ struct dpif_xdp_program {
     bool option_changed;        /* The first ND option may be any by now. */
     int tags_pushed;
     bool tunnelled;             /* A tunnel header was pushed. */
-    bool cloned;                /* What follows is about the packet as it was. */
+    bool cloned;                /* What follows is about the packet as it
+                                 * was. */
     bool labels_changed;        /* Labels were pushed or popped. */
     bool label_popped;
     uint32_t n_ct;              /* Operations CT. */

@@ -169,8 +169,8 @@ can_output(const struct dpif_xdp_fastpath *fp, unsigned int hooks,
                     || oxdp_progs_can_output(fp->progs, compiled->arg))));
 }
 
-/* Puts the places of meters for their numbers.  False: programs do not have all
- * that 'compiled' uses. */
+/* Puts the places of meters for their numbers.  False: programs do not have
+ * all that 'compiled' uses. */
 static bool
 place_meters(const struct dpif_xdp_dp *dp, struct dpif_xdp_compiled *compiled)
 {
@@ -264,8 +264,8 @@ compile(const struct dpif_xdp_dp *dp, unsigned int hooks,
     return reason;
 }
 
-/* Compiles a flow that XDP cannot run for tcx, which gets its packets after XDP
- * or instead of XDP.  False: tcx cannot run it either. */
+/* Compiles a flow that XDP cannot run for tcx, which gets its packets after
+ * XDP or instead of XDP.  False: tcx cannot run it either. */
 static bool
 compile_left_to_tcx(const struct dpif_xdp_dp *dp,
                  const struct dpif_xdp_flow *flow, const struct flow *key,
@@ -283,8 +283,8 @@ compile_left_to_tcx(const struct dpif_xdp_dp *dp,
 }
 
 /* Compiles a flow whose packets come by either hook, because its port has no
- * device: they were in a tunnel.  One entry serves both; what a hook cannot run
- * its programs hand to the engine:
+ * device: they were in a tunnel.  One entry serves both; what a hook cannot
+ * run its programs hand to the engine:
  *
  *   - at best, both run it;
  *   - else XDP, if programs at tcx will not try: they lack an operation of it,
@@ -569,8 +569,8 @@ get_pairs(struct dpif_xdp_fastpath *fp, struct dpif_xdp_compiled *compiled)
     return true;
 }
 
-/* Puts 'flow' as 'compiled' into the tables.  Returns REASON_OK, or why it does
- * not fit, or REASON_PAIR if it is there for the engine. */
+/* Puts 'flow' as 'compiled' into the tables.  Returns REASON_OK, or why it
+ * does not fit, or REASON_PAIR if it is there for the engine. */
 static enum dpif_xdp_fastpath_reason
 insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
        struct dpif_xdp_compiled *compiled)

@@ -2,9 +2,10 @@
 /* The flows of a datapath that BPF programs run.
  *
  * Every flow that keys of dp/key.h can express is in the tables that the
- * programs read (core/tables/table.h): with its operations if a program can execute
- * all of them, else marked for the engine, so that a packet that a program
- * could match is not looked up again.  The engine's own tables have all flows.
+ * programs read (core/tables/table.h): with its operations if a program can
+ * execute all of them, else marked for the engine, so that a packet that a
+ * program could match is not looked up again.  The engine's own tables have
+ * all flows.
  *
  * Everything here is done under dp->flow_mutex, unless it says otherwise. */
 #ifndef DPIF_XDP_FASTPATH_H
@@ -34,8 +35,8 @@ void dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp);
 /* Prepares a new flow. */
 void dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *);
 
-/* Puts 'flow', whose key is 'key', into the tables, or replaces its entry after
- * its actions changed: packets that arrive later get the new actions. */
+/* Puts 'flow', whose key is 'key', into the tables, or replaces its entry
+ * after its actions changed: packets that arrive later get the new actions. */
 void dpif_xdp_fastpath_put(struct dpif_xdp_dp *, struct dpif_xdp_flow *flow,
                            const struct flow *key)
     OVS_REQUIRES(dpif_xdp_flow_mutex);

@@ -94,8 +94,8 @@ struct dpif_xdp_fastpath {
     uint64_t groups_tried OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     uint32_t groups_round OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
-    uint32_t port_range                 /* Of tunnels' UDP source ports, both ends,
-                                         * as flows were compiled. */
+    uint32_t port_range                 /* Of tunnels' UDP source ports, both
+                                         * ends, as flows were compiled. */
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
     /* drops.c */
@@ -136,8 +136,8 @@ stats_change_end(struct dpif_xdp_fastpath *fp)
     atomic_store_explicit(&fp->stats_seq, seq + 1, memory_order_release);
 }
 
-/* 'flow->fp' for threads without the mutex: each member may be that of a moment
- * ago. */
+/* 'flow->fp' for threads without the mutex: each member may be that of a
+ * moment ago. */
 static inline const struct dpif_xdp_fastpath_flow *
 peek(const struct dpif_xdp_flow *flow)
     OVS_NO_THREAD_SAFETY_ANALYSIS

@@ -216,8 +216,9 @@ dpif_xdp_fastpath_buffers_changed(struct dpif_xdp_dp *dp, odp_port_t port_no)
     }
 }
 
-/* Puts flows again that found no room in the tables, if something was reclaimed since
- * all of them tried last: in rounds, of which a part is done each time. */
+/* Puts flows again that found no room in the tables, if something was
+ * reclaimed since all of them tried last: in rounds, of which a part is done
+ * each time. */
 static void
 retry_full(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
@@ -248,8 +249,8 @@ retry_full(struct dpif_xdp_dp *dp)
     }
 }
 
-/* Puts flows again that found no group, if others became available since all of
- * them tried last: in rounds, as retry_full(). */
+/* Puts flows again that found no group, if others became available since all
+ * of them tried last: in rounds, as retry_full(). */
 static void
 retry_groups(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_flow_mutex)

@@ -28,9 +28,9 @@ const struct odp_support dpif_xdp_odp_support = {
 
 #define DUMP_BATCH 50                   /* Flows given out at once. */
 
-/* Up to this many flows are dumped in the order of their installation, which is
- * easier to read.  More are dumped in the order of the table, where a new flow
- * takes the place of the one that was deleted last. */
+/* Up to this many flows are dumped in the order of their installation, which
+ * is easier to read.  More are dumped in the order of the table, where a new
+ * flow takes the place of the one that was deleted last. */
 #define MAX_ORDERED 64
 
 /* A flow that was there when the dump began. */
@@ -80,8 +80,8 @@ compare_places(const void *a_, const void *b_)
     return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
-/* Stores the places of all flows of 'flows' by their installation, if there are
- * few. */
+/* Stores the places of all flows of 'flows' by their installation, if there
+ * are few. */
 static void
 order_few(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
 {

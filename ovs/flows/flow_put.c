@@ -232,7 +232,8 @@ create_flow(struct dpif_xdp_dp *dp, const struct dpif_flow_put *put,
     return *ret_existing ? EEXIST : 0;
 }
 
-/* As miniflow_map_init(), which tests word by word: most of a flow is empty. */
+/* As miniflow_map_init(), which tests word by word: most of a flow is
+ * empty. */
 static void
 map_init(struct miniflow *map, const struct flow *flow)
 {
@@ -411,9 +412,9 @@ find_to_delete(const struct dpif_xdp_dp *dp, struct dpif_op *ops[], size_t n,
     prefetch_removal(dp, flows, n);
 }
 
-/* The flow that 'put' would modify, or that forbids it to create one, if none has
- * the identifier in 'put': that with 'ufid', if there is no such identifier,
- * or, failing that, one that packets like 'key' match.  A flow is
+/* The flow that 'put' would modify, or that forbids it to create one, if none
+ * has the identifier in 'put': that with 'ufid', if there is no such
+ * identifier, or, failing that, one that packets like 'key' match.  A flow is
  * created by identifier after a packet that matched none.  Only a flow of the
  * same kind, created for another packet meanwhile, can be in the way.  That is
  * found out when it is installed. */

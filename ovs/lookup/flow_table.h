@@ -46,9 +46,9 @@ struct dpif_xdp_actions {
     OVS_ALIGNED_VAR(8) struct nlattr actions[];
 };
 
-/* A flow.  Immutable, except 'actions' and the statistics.  Its key, the values
- * of its rule and the actions that it began with are in one block of memory
- * with it. */
+/* A flow.  Immutable, except 'actions' and the statistics.  Its key, the
+ * values of its rule and the actions that it began with are in one block of
+ * memory with it. */
 struct dpif_xdp_flow {
     struct dpif_xdp_rule rule;          /* In flows->cls. */
     struct miniflow *key;               /* Unmasked, of the first packet. */

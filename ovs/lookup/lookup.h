@@ -6,7 +6,8 @@
  * not quiesce between a lookup and their last use of its result.  Writers
  * (insert, remove, optimize, destroy) exclude each other by a mutex of the
  * caller.  Which one of several matching rules is found is not defined, as in
- * Open vSwitch's other datapaths: megaflows that overlap have equal actions. */
+ * Open vSwitch's other datapaths: megaflows that overlap have equal
+ * actions. */
 #ifndef DPIF_XDP_LOOKUP_H
 #define DPIF_XDP_LOOKUP_H 1
 
@@ -78,14 +79,14 @@ void dpif_xdp_cls_init(struct dpif_xdp_cls *);
 /* Frees what 'cls' refers to.  All rules must have been removed. */
 void dpif_xdp_cls_destroy(struct dpif_xdp_cls *cls);
 
-/* Returns where rules with these wildcards are kept, in_port exact.  If there is
- * none yet, then dpif_xdp_cls_insert() must follow; it is gone with its last
- * rule. */
+/* Returns where rules with these wildcards are kept, in_port exact.  If there
+ * is none yet, then dpif_xdp_cls_insert() must follow; it is gone with its
+ * last rule. */
 struct subtable *dpif_xdp_cls_subtable(struct dpif_xdp_cls *,
                                        const struct flow_wildcards *);
 
-/* Finds the place in 'subtable' of a rule for packets like 'flow'.  Returns NULL,
- * or the rule that was inserted there before. */
+/* Finds the place in 'subtable' of a rule for packets like 'flow'.  Returns
+ * NULL, or the rule that was inserted there before. */
 struct dpif_xdp_rule *dpif_xdp_cls_place(struct subtable *subtable,
                                          const struct flow *flow,
                                          struct dpif_xdp_place *);
@@ -111,7 +112,8 @@ struct dpif_xdp_rule *dpif_xdp_cls_next(const struct dpif_xdp_cls *,
                                         uint32_t *position);
 
 /* Returns the wildcards with which 'rule' was inserted, in_port exact. */
-const struct flow_wildcards *dpif_xdp_rule_wc(const struct dpif_xdp_rule *rule);
+const struct flow_wildcards *
+dpif_xdp_rule_wc(const struct dpif_xdp_rule *rule);
 
 /* Returns a pointer that all rules with one mask share, NULL at first, for
  * writers.  free() frees what it points to, with the last of the rules. */

@@ -154,8 +154,8 @@ destruct(struct netdev *netdev)
     ovs_mutex_unlock(&addresses_mutex);
 }
 
-/* The host's sent packets are the switch's received ones.  What the switch sends
- * is dropped by the port's device or by the interface. */
+/* The host's sent packets are the switch's received ones.  What the switch
+ * sends is dropped by the port's device or by the interface. */
 static int
 get_stats(const struct netdev *netdev, struct netdev_stats *stats)
 {
@@ -217,7 +217,8 @@ get_status(const struct netdev *netdev, struct smap *status)
 
     if (here && !netdev_get_mtu(netdev, &mtu)
         && mtu > (int) oxdp_max_internal_mtu()) {
-        smap_add_format(status, "xdp-warning", MTU_WARNING, oxdp_max_internal_mtu());
+        smap_add_format(status, "xdp-warning", MTU_WARNING,
+                        oxdp_max_internal_mtu());
     }
     if (!dpif_xdp_internal_open_device(netdev, &device)) {
         struct smap its = SMAP_INITIALIZER(&its);

@@ -2,10 +2,10 @@
 /* The netdev class "xdp-internal": what interfaces of type "internal" are in
  * a datapath of type xdp.
  *
- * A netdev of this class is the host's end of a pair (core/kernel/internal.h), which
- * exists as long as the netdev is open, and outlives the process if that ends
- * without closing it.  Its peer is the port, which makes the pair again if it is
- * deleted. */
+ * A netdev of this class is the host's end of a pair (core/kernel/internal.h),
+ * which exists as long as the netdev is open, and outlives the process if that
+ * ends without closing it.  Its peer is the port, which makes the pair again
+ * if it is deleted. */
 #ifndef NETDEV_INTERNAL_H
 #define NETDEV_INTERNAL_H 1
 

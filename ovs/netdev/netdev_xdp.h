@@ -29,9 +29,10 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_AUTO,
     DPIF_XDP_HOOK_XDP,
     DPIF_XDP_HOOK_TCX,
-    DPIF_XDP_HOOK_BOTH,                 /* tcx gets the packets that XDP leaves. */
-    DPIF_XDP_HOOK_EITHER,               /* No option: packets of a port without a
-                                         * device come by either hook. */
+    DPIF_XDP_HOOK_BOTH,                 /* tcx gets the packets that XDP
+                                         * leaves. */
+    DPIF_XDP_HOOK_EITHER,               /* No option: packets of a port without
+                                         * a device come by either hook. */
     DPIF_XDP_HOOK_NONE,                 /* No option: the engine alone. */
 };
 
@@ -44,9 +45,9 @@ struct dpif_xdp_netdev_config {
     bool has_obj;                       /* A file. */
     enum oxdp_mode mode;
     enum dpif_xdp_hook hook;
-    bool shaped;                        /* Sends through a qdisc (Open vSwitch's
-                                         * QoS table), which AF_XDP and XDP
-                                         * would bypass. */
+    bool shaped;                        /* Sends through a qdisc (Open
+                                         * vSwitch's QoS table), which AF_XDP
+                                         * and XDP would bypass. */
     bool no_peer;                       /* options:xdp-peer=false. */
 };
 
@@ -69,9 +70,9 @@ char *dpif_xdp_netdev_get_obj(const struct netdev *);
 bool dpif_xdp_obj_is_valid(const char *);
 bool dpif_xdp_obj_is_file(const char *);        /* NULL is none. */
 
-/* Sets the status of 'netdev', of this class: the mode in use, the hook in use,
- * the program's file or NULL, and a sentence on what is wrong or NULL.  Returns
- * whether that changed. */
+/* Sets the status of 'netdev', of this class: the mode in use, the hook in
+ * use, the program's file or NULL, and a sentence on what is wrong or NULL.
+ * Returns whether that changed. */
 bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
                                 const char *hook, const char *obj,
                                 const char *error);
@@ -80,7 +81,8 @@ bool dpif_xdp_netdev_set_status(struct netdev *, const char *mode,
 enum dpif_xdp_warning {
     DPIF_XDP_WARNING_OPTIONS,           /* Keys that are not known. */
     DPIF_XDP_WARNING_POLICING,          /* ingress_policing_rate. */
-    DPIF_XDP_WARNING_GUEST,             /* The hook costs a guest's offloads. */
+    DPIF_XDP_WARNING_GUEST,             /* The hook costs a guest's
+                                         * offloads. */
     DPIF_XDP_WARNING_MTU,
     DPIF_XDP_WARNING_GENERIC,           /* Generic XDP by default. */
     DPIF_XDP_WARNING_QUEUES,            /* virtio_net has none for XDP. */
@@ -88,8 +90,8 @@ enum dpif_xdp_warning {
     DPIF_XDP_N_WARNINGS
 };
 
-/* Says 'text' in status:xdp-warning and, if it is new there, in the log.  NULL:
- * not any more.  Any thread, without the locks of 'netdev'. */
+/* Says 'text' in status:xdp-warning and, if it is new there, in the log.
+ * NULL: not any more.  Any thread, without the locks of 'netdev'. */
 void dpif_xdp_netdev_set_warning(struct netdev *, enum dpif_xdp_warning,
                                  const char *text);
 

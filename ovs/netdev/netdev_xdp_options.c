@@ -3,8 +3,8 @@
  *
  * Open vSwitch removes a port whose options are refused.  So a value that is
  * not allowed is no failure: the one in use stays in use, and the Interface's
- * "error" and status:xdp-error say what was given, what is allowed, and what is
- * used.  A key that is not known is named in status:xdp-warning. */
+ * "error" and status:xdp-error say what was given, what is allowed, and what
+ * is used.  A key that is not known is named in status:xdp-warning. */
 #include <config.h>
 
 #include "ovs/netdev/netdev_xdp_private.h"
@@ -149,7 +149,8 @@ read_obj(const struct smap *args, const char *now, struct ds *errors)
     return value;
 }
 
-/* The sentence on options that are not known, or NULL.  The caller frees it. */
+/* The sentence on options that are not known, or NULL.  The caller frees
+ * it. */
 static char *
 unknown_options(const struct smap *args)
 {

@@ -36,8 +36,8 @@ struct netdev_xdp {
         OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
     bool polled                         /* Counted in 'n_polled'. */
         OVS_GUARDED_BY(dpif_xdp_netdev_mutex);
-    struct netdev_xdp_rxq *rxq;         /* Of the packet socket, if there is one:
-                                         * its user's. */
+    struct netdev_xdp_rxq *rxq;         /* Of the packet socket, if there is
+                                         * one: its user's. */
 
     /* Received packets: those that the kernel counted, or, while there are
      * 'progs', their program; plus 'ahead'. */
@@ -90,8 +90,8 @@ netdev_xdp_unlock(const struct netdev_xdp *netdev)
 void netdev_xdp_set_polled(struct netdev_xdp *netdev, bool polled)
     OVS_REQUIRES(dpif_xdp_netdev_mutex);
 
-/* Replaces '*text' by a copy of 'new', which may be NULL.  Returns whether that
- * is a change. */
+/* Replaces '*text' by a copy of 'new', which may be NULL.  Returns whether
+ * that is a change. */
 bool netdev_xdp_replace_text(char **text, const char *new);
 
 /* As the members of struct netdev_class. */

@@ -3,8 +3,8 @@
  *
  * Open vSwitch's own class drops packets with GSO, which containers' TCP sends
  * unless their segmentation offload is off.  Here the kernel says for each
- * packet what its device would have to do (PACKET_VNET_HDR), and this file does
- * it: it segments, and completes checksums. */
+ * packet what its device would have to do (PACKET_VNET_HDR), and this file
+ * does it: it segments, and completes checksums. */
 #include <config.h>
 
 #include "ovs/netdev/netdev_xdp_private.h"

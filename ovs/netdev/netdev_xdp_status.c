@@ -16,9 +16,9 @@
 
 VLOG_DEFINE_THIS_MODULE(netdev_xdp_status);
 
-#define OBJ_WARNING                                                         \
-    "xdp-obj has no effect on a port with xdp-hook=tcx, whose packets do not " \
-    "meet XDP"
+#define OBJ_WARNING \
+    "xdp-obj has no effect on a port with xdp-hook=tcx, whose packets do " \
+    "not meet XDP"
 
 #define OTHERS_WARNING                                                      \
     "foreign programs are before the switch at tcx of the device: only "    \

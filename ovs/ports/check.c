@@ -23,8 +23,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_check);
 
 #define MAX_ADDRESSES 4                 /* To name in a warning. */
 
-/* "a port of bridge br7", for the master of device 'link'; NULL if it has none.
- * The caller frees it. */
+/* "a port of bridge br7", for the master of device 'link'; NULL if it has
+ * none.  The caller frees it. */
 static char *
 describe_master(const struct oxdp_link *link)
 {
@@ -79,9 +79,9 @@ describe_xdp_program(const struct dpif_xdp_port *port)
                      owner, name, name);
 }
 
-/* Calls 'cb' for each device that is stacked on device 'name' (a VLAN, a macvlan
- * ...), until that returns true.  Returns whether it did.  If /sys is not of
- * this network namespace, then they are not found. */
+/* Calls 'cb' for each device that is stacked on device 'name' (a VLAN, a
+ * macvlan ...), until that returns true.  Returns whether it did.  If /sys is
+ * not of this network namespace, then they are not found. */
 static bool
 for_each_upper(const struct oxdp_link *link,
                bool (*cb)(const struct oxdp_link *, void *aux), void *aux)
@@ -213,10 +213,11 @@ describe_addresses(const struct dpif_xdp_port *port)
         }
     }
     if (n_named) {
-        text = xasprintf("%s has addresses (%s), which cannot be reached over "
-                         "this device while it is a port: move them to the "
-                         "bridge's own interface (docs/how-to/move-a-device.md)",
-                         name, ds_cstr(&ds));
+        text = xasprintf(
+            "%s has addresses (%s), which cannot be reached over "
+            "this device while it is a port: move them to the "
+            "bridge's own interface (docs/how-to/move-a-device.md)",
+            name, ds_cstr(&ds));
     }
     ds_destroy(&ds);
     free(addresses);
@@ -272,12 +273,13 @@ dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
         && port->warned_ifindex != port->device.ifindex
         && oxdp_tcx_hides_filters(dp->progs, port->device.ifindex, &first)) {
         port->warned_ifindex = port->device.ifindex;
-        VLOG_WARN("%s: the device has ingress filters of tc, the first of kind "
-                  "%s with priority %"PRIu32", which see no packet any more "
-                  "that the switch takes, because it stands before them: do "
-                  "the same in OpenFlow, or on the other side of the "
-                  "wire (\"tc filter show dev %s ingress\" lists them)",
-                  netdev_get_name(port->dev), first.kind, first.priority,
-                  netdev_get_name(port->dev));
+        VLOG_WARN(
+            "%s: the device has ingress filters of tc, the first of kind "
+            "%s with priority %"PRIu32", which see no packet any more "
+            "that the switch takes, because it stands before them: do "
+            "the same in OpenFlow, or on the other side of the "
+            "wire (\"tc filter show dev %s ingress\" lists them)",
+            netdev_get_name(port->dev), first.kind, first.priority,
+            netdev_get_name(port->dev));
     }
 }

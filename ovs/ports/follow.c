@@ -45,8 +45,8 @@ is_alive(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 /* How often to look for foreign programs. */
 #define LOOK_MS 5000
 
-/* The kernel does not report the end of everything that keeps a port from being
- * opened. */
+/* The kernel does not report the end of everything that keeps a port from
+ * being opened. */
 void
 dpif_xdp_port_try_later(struct dpif_xdp_port *port)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guests behind taps that send packets with CHECKSUM_PARTIAL and GSO, which XDP
- * cannot handle (docs/decisions/0015-guests.md, 0023-what-a-guest-sends.md).
+/* Guests behind taps that send packets with CHECKSUM_PARTIAL and GSO, which
+ * XDP cannot handle (docs/decisions/0015-guests.md,
+ * 0023-what-a-guest-sends.md).
  *
  * The features of the tap show which offloads a guest takes
- * (core/kernel/device.h), but not which it sends with.  While such a packet may
- * come, XDP leaves it to tcx and counts it.  If many come, the port stays at
- * tcx for HOLD_MS; then XDP looks again.  If they come again, tcx has the port
- * for twice as long. */
+ * (core/kernel/device.h), but not which it sends with.  While such a packet
+ * may come, XDP leaves it to tcx and counts it.  If many come, the port stays
+ * at tcx for HOLD_MS; then XDP looks again.  If they come again, tcx has the
+ * port for twice as long. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -23,19 +24,22 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_guest);
 #define HOLD_MS 10000
 #define MAX_HOLD_MS (600 * 1000)
 
-/* One packet in FEW must be unfinished.  A complete checksum looks unfinished by
- * chance, one in 65,536. */
+/* One packet in FEW must be unfinished.  A complete checksum looks unfinished
+ * by chance, one in 65,536. */
 #define FEW 64
 
-#define XDP_WARNING "the guest behind this tap has offloads, but XDP has not: " \
+#define XDP_WARNING \
+    "the guest behind this tap has offloads, but XDP has not: " \
     "packets that it sends with GSO are dropped (xdp/stats counts " \
     "them), and its checksums are completed by the engine, slowly. " ADVICE
-#define BOTH_WARNING "the guest behind this tap has offloads: because of XDP " \
+#define BOTH_WARNING \
+    "the guest behind this tap has offloads: because of XDP " \
     "the kernel copies packets that it sends with GSO into one piece " \
     "before tcx takes them, slowly. " ADVICE
-#define ADVICE "Remove xdp-hook, xdp-mode and xdp-obj, so that the hook follows " \
-    "the guest, or give the guest a device without offloads (QEMU's csum=off " \
-    "and guest_csum=off)"
+#define ADVICE \
+    "Remove xdp-hook, xdp-mode and xdp-obj, so that the hook follows " \
+    "the guest, or give the guest a device without offloads (QEMU's " \
+    "csum=off and guest_csum=off)"
 
 static bool
 is_tap(const struct dpif_xdp_port *port)

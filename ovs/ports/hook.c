@@ -59,9 +59,9 @@ enum hook_reason {
 #undef X
 };
 
-/* Packets with GSO and CHECKSUM_PARTIAL go to tcx, which keeps them so.  A mode
- * or a program of XDP in the options asks for XDP.  Internal ports have no
- * options: the host keeps its offloads. */
+/* Packets with GSO and CHECKSUM_PARTIAL go to tcx, which keeps them so.  A
+ * mode or a program of XDP in the options asks for XDP.  Internal ports have
+ * no options: the host keeps its offloads. */
 static enum hook_reason
 choose(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
        const struct dpif_xdp_netdev_config *config)

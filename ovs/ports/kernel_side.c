@@ -4,8 +4,9 @@
  *
  * A failed try is repeated when a port needs it, but not before a waiting time
  * has passed, which doubles with each failure.  Until then ports report the
- * reason of the last failure.  The same goes for the flow tables, if the kernel
- * takes only a program without them, and for pins, if there is no bpffs. */
+ * reason of the last failure.  The same goes for the flow tables, if the
+ * kernel takes only a program without them, and for pins, if there is no
+ * bpffs. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"

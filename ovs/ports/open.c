@@ -42,7 +42,8 @@ static void tell_refusal(struct dpif_xdp_port *, int error, const char *why);
 int
 dpif_xdp_port_open(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
-    int error = port->is_device ? open_device(dp, port) : open_netdev(dp, port);
+    int error = port->is_device ? open_device(dp, port)
+                : open_netdev(dp, port);
 
     if (!error) {
         dpif_xdp_tx_wrlock(port);
@@ -244,8 +245,8 @@ mtu_warning(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     return NULL;
 }
 
-/* The warning about XDP in mode generic without 'xdp-mode=generic', or NULL.  The
- * caller frees it. */
+/* The warning about XDP in mode generic without 'xdp-mode=generic', or NULL.
+ * The caller frees it. */
 static char *
 generic_warning(const struct dpif_xdp_port *port,
                 const struct dpif_xdp_choices *choices)
@@ -263,8 +264,8 @@ generic_warning(const struct dpif_xdp_port *port,
 }
 
 /* The warning about queues that virtio_net lacks for XDP, or NULL.  The kernel
- * then lets XDP send on those of the network stack, with a lock (virtnet_xdp_set
- * of drivers/net/virtio_net.c).  The caller frees it. */
+ * then lets XDP send on those of the network stack, with a lock
+ * (virtnet_xdp_set of drivers/net/virtio_net.c).  The caller frees it. */
 static char *
 queues_warning(const struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)

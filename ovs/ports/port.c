@@ -69,8 +69,8 @@ open_end(struct netdev *netdev, struct netdev **devp)
 }
 
 /* A device that may be a port, but that nothing serves now, is a port all the
- * same: it is tried again, and for an internal port no pair of devices comes and
- * goes, which would make the bridge look at its ports again and again. */
+ * same: it is tried again, and for an internal port no pair of devices comes
+ * and goes, which would make the bridge look at its ports again and again. */
 int
 dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
                      const char *type, odp_port_t port_no)

@@ -65,8 +65,8 @@ void dpif_xdp_upcalls_close(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* ovs/ports/hook.c: returns the hook that 'port' should have, with the reason
- * and what would have to change, as text.  If that hook cannot be had, the port
- * has another, and its error says why. */
+ * and what would have to change, as text.  If that hook cannot be had, the
+ * port has another, and its error says why. */
 enum dpif_xdp_hook dpif_xdp_port_explain_hook(const struct dpif_xdp_dp *,
                                               const struct dpif_xdp_port *,
                                               const char **why,

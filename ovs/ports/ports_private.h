@@ -39,8 +39,8 @@ void dpif_xdp_port_try_later(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* check.c: whether the switch may have device 'name': 0, or a positive errno
- * with a sentence in '*errorp'.  Whether 'port' is not at XDP because a foreign
- * program is.  Warns of what the host loses by it. */
+ * with a sentence in '*errorp'.  Whether 'port' is not at XDP because a
+ * foreign program is.  Warns of what the host loses by it. */
 int dpif_xdp_port_check_device(const struct dpif_xdp_dp *, const char *name,
                                char **errorp);
 bool dpif_xdp_port_has_other_xdp(const struct dpif_xdp_port *)
@@ -51,8 +51,8 @@ void dpif_xdp_port_warn_of_filters(struct dpif_xdp_dp *dp,
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* hook.c: how a port can be served, best first.  The last but one is XDP
- * without flow tables: AF_XDP takes every packet to the engine.  The last, with
- * DPIF_XDP_HOOK_NONE, needs no programs. */
+ * without flow tables: AF_XDP takes every packet to the engine.  The last,
+ * with DPIF_XDP_HOOK_NONE, needs no programs. */
 #define DPIF_XDP_MAX_CHOICES 6
 struct dpif_xdp_choice {
     enum dpif_xdp_hook hook;
@@ -168,9 +168,9 @@ void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* guest.c, for a tap 'port': what is known of its guest now, for the choice of
- * the hook; whether that is about to change because of what the guest sends, to
- * be called often; when to call that again; and what programs and the status
- * need, after the hook was chosen or the device has changed. */
+ * the hook; whether that is about to change because of what the guest sends,
+ * to be called often; when to call that again; and what programs and the
+ * status need, after the hook was chosen or the device has changed. */
 void dpif_xdp_port_ask_about_guest(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp,
@@ -181,11 +181,11 @@ void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *)
 void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* underlay.c: whether frames of tunnels come by 'port' and there are containers
- * for which tcx suits them best; whether that is another answer than when its
- * hook was chosen; has the kernel merge such frames, to be called often; ends
- * that for the tunnels of 'port'; removes what a previous instance left of
- * it. */
+/* underlay.c: whether frames of tunnels come by 'port' and there are
+ * containers for which tcx suits them best; whether that is another answer
+ * than when its hook was chosen; has the kernel merge such frames, to be
+ * called often; ends that for the tunnels of 'port'; removes what a previous
+ * instance left of it. */
 bool dpif_xdp_port_is_underlay(const struct dpif_xdp_dp *,
                                const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -216,9 +216,9 @@ void dpif_xdp_port_close_packet_socket(struct dpif_xdp_port *,
                                        struct dpif_xdp_rxq *parked)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* sock.c: opens the AF_XDP sockets of a port from queue 'first' on, each in one
- * of the 'n_queues' 'rxqs'.  Closes those of the first 'n'; stores their file
- * descriptors. */
+/* sock.c: opens the AF_XDP sockets of a port from queue 'first' on, each in
+ * one of the 'n_queues' 'rxqs'.  Closes those of the first 'n'; stores their
+ * file descriptors. */
 int dpif_xdp_port_open_sockets(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                                enum oxdp_mode, struct dpif_xdp_rxq *rxqs,
                                uint32_t first, uint32_t n_queues,
@@ -229,9 +229,9 @@ void dpif_xdp_port_get_fds(const struct dpif_xdp_rxq *rxqs, uint32_t n,
                            int fds[]);
 
 /* target.c: lets XDP send to 'port' while its device has a carrier and takes
- * redirected frames, unless that would bypass its qdisc; does so for all ports,
- * when the first port with XDP is opened; marks 'port' as absent, so that
- * nothing is sent to it. */
+ * redirected frames, unless that would bypass its qdisc; does so for all
+ * ports, when the first port with XDP is opened; marks 'port' as absent, so
+ * that nothing is sent to it. */
 void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
@@ -248,8 +248,9 @@ void dpif_xdp_port_follow_limit(struct dpif_xdp_dp *, struct dpif_xdp_port *)
 void dpif_xdp_port_forget_limit(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* shortcut.c: lets programs at tcx redirect packets for 'port', a veth, into its
- * peer, or forbids it, after a change; for all ports, to be called often. */
+/* shortcut.c: lets programs at tcx redirect packets for 'port', a veth, into
+ * its peer, or forbids it, after a change; for all ports, to be called
+ * often. */
 void dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
                                    struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);

@@ -68,8 +68,8 @@ refresh_device(struct dpif_xdp_port *port)
     return 0;
 }
 
-/* Attaches what 'choice' asks for and 'port' lacks, then detaches what 'choice'
- * does not ask for. */
+/* Attaches what 'choice' asks for and 'port' lacks, then detaches what
+ * 'choice' does not ask for. */
 static int
 change_hooks(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
              const struct dpif_xdp_choice *choice, char **errorp)
@@ -110,8 +110,8 @@ change_hooks(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return 0;
 }
 
-/* Makes programs serve 'port' as 'choice' says.  If that fails, a packet socket
- * that has served it goes on. */
+/* Makes programs serve 'port' as 'choice' says.  If that fails, a packet
+ * socket that has served it goes on. */
 static int
 use_programs(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
              const struct dpif_xdp_choice *choice, char **errorp)

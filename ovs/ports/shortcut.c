@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether programs at tcx may redirect packets for a port, a veth, into its peer
- * (core/kernel/shortcut.h). */
+/* Whether programs at tcx may redirect packets for a port, a veth, into its
+ * peer (core/kernel/shortcut.h). */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -44,10 +44,11 @@ dpif_xdp_port_follow_shortcut(struct dpif_xdp_dp *dp,
     }
 }
 
-/* Programs use peer redirect for PERMIT_MS after this process last extended the
- * permit.  The kernel reports most changes at once.  For programs at tcx this
- * process looks at the ports every LOOK_MS, for LOOK_AT_MOST_MS (each look
- * takes the lock of all devices), and goes on with the next port next time. */
+/* Programs use peer redirect for PERMIT_MS after this process last extended
+ * the permit.  The kernel reports most changes at once.  For programs at tcx
+ * this process looks at the ports every LOOK_MS, for LOOK_AT_MOST_MS (each
+ * look takes the lock of all devices), and goes on with the next port next
+ * time. */
 #define LOOK_MS 1000
 #define LOOK_AT_MOST_MS 10
 #define PERMIT_MS 3000
@@ -77,7 +78,8 @@ look_at_egress(struct dpif_xdp_dp *dp)
 void
 dpif_xdp_shortcuts_run(struct dpif_xdp_dp *dp)
 {
-    if (!dpif_xdp_upcalls_port(dp) || time_msec() < dp->ports.next_shortcut_look) {
+    if (!dpif_xdp_upcalls_port(dp)
+        || time_msec() < dp->ports.next_shortcut_look) {
         return;
     }
     look_at_egress(dp);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ports whose packets programs take at tcx, and the upcall pair.
  *
- * What comes up passes through a veth pair of the datapath (core/programs/tcx.h), whose
- * peer the engine receives from as from a port: the record before each frame
- * says from which port it came. */
+ * What comes up passes through a veth pair of the datapath
+ * (core/programs/tcx.h), whose peer the engine receives from as from a port:
+ * the record before each frame says from which port it came. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -141,8 +141,8 @@ make_upcalls(struct dpif_xdp_dp *dp, char **errorp)
     return 0;
 }
 
-/* Makes the upcall pair, for the first port with tcx; after a failure only when
- * some time has passed. */
+/* Makes the upcall pair, for the first port with tcx; after a failure only
+ * when some time has passed. */
 static int
 open_upcalls(struct dpif_xdp_dp *dp, char **errorp)
 {

@@ -3,12 +3,12 @@
  * pops tunnel headers.
  *
  * At tcx the kernel has merged such frames (GRO), and containers get large
- * packets; XDP is faster where they leave as frames.  So such a port has tcx if
- * there are containers.
+ * packets; XDP is faster where they leave as frames.  So such a port has tcx
+ * if there are containers.
  *
  * GRO of tunnels in UDP needs a device of the kernel for each UDP port
- * (core/kernel/tunnel_gro.h).  It is made as soon as such a port is at tcx, and
- * goes with the tunnels' port. */
+ * (core/kernel/tunnel_gro.h).  It is made as soon as such a port is at tcx,
+ * and goes with the tunnels' port. */
 #include <config.h>
 
 #include "ovs/ports/ports_private.h"
@@ -32,8 +32,8 @@ pops_tunnels(const struct dpif_xdp_port *port)
 {
     bool pops;
 
-    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_port *, port)->pops_tunnels,
-                        &pops);
+    atomic_read_relaxed(
+        &CONST_CAST(struct dpif_xdp_port *, port)->pops_tunnels, &pops);
     return pops;
 }
 

@@ -51,7 +51,8 @@ open_more_sockets(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (n <= before) {
         return 0;
     }
-    error = dpif_xdp_port_open_sockets(dp, port, mode, rxqs, before, n, errorp);
+    error
+        = dpif_xdp_port_open_sockets(dp, port, mode, rxqs, before, n, errorp);
     if (error) {
         return error;
     }

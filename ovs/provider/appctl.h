@@ -25,8 +25,8 @@ struct dpif_xdp_query {
     bool sum;                   /* All ports together. */
 };
 
-/* query.c: the ports of 'dp' that 'query' asks for, by number.  The caller frees the
- * array, and holds dp->port_mutex. */
+/* query.c: the ports of 'dp' that 'query' asks for, by number.  The caller
+ * frees the array, and holds dp->port_mutex. */
 struct dpif_xdp_port **dpif_xdp_query_ports(const struct dpif_xdp_dp *,
                                             const struct dpif_xdp_query *,
                                             size_t *n);

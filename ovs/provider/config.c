@@ -39,8 +39,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_config);
 
 /* The keys of Open_vSwitch:other_config that are for this datapath alone. */
 static const char *const keys[] = {
-    "xdp-ct-max", "xdp-datapath-types", "xdp-flows", "xdp-hook", "xdp-obj", "xdp-offload",
-    "xdp-umem-frames",
+    "xdp-ct-max", "xdp-datapath-types", "xdp-flows", "xdp-hook", "xdp-obj",
+    "xdp-offload", "xdp-umem-frames",
 };
 
 /* A configuration while it is read. */
@@ -60,7 +60,8 @@ complain(struct reading *reading, const char *format, ...)
 }
 
 /* The number that is set as 'key', within limits: 'max' for a larger number,
- * 'min' for a smaller one, the default for a negative one or for other text. */
+ * 'min' for a smaller one, the default for a negative one or for other
+ * text. */
 static uint32_t
 get_number(struct reading *reading, const char *key, uint32_t min,
            uint32_t max, uint32_t default_value)
@@ -167,8 +168,8 @@ find_absent_cpus(const char *mask, struct ds *absent)
             if (ovs_numa_core_id_is_valid(i)) {
                 any = true;
             } else {
-                ds_put_format(absent, "%s%"PRIuSIZE, absent->length ? ", " : "",
-                              i);
+                ds_put_format(absent, "%s%"PRIuSIZE,
+                              absent->length ? ", " : "", i);
             }
         }
     }

@@ -2,7 +2,8 @@
 /* Connection tracking and IP fragments behind the callbacks of struct
  * dpif_class: the tables of core/ct/ct.h, and Open vSwitch's lib/ipf.
  *
- * The tables are made by what sets something; what asks is answered without. */
+ * The tables are made by what sets something; what asks is answered
+ * without. */
 #include <config.h>
 
 #include "ovs/provider/ct_dpif.h"

@@ -125,9 +125,9 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
     for (size_t i = 0; i < N(zones); i++) {
         const struct json *zone = AT(zones, i);
 
-        ds_put_format(ds, "  zone %"PRIu64": connections:%"PRIu64" nat:%"PRIu64,
-                      INT(zone, "zone"), INT(zone, "connections"),
-                      INT(zone, "nat"));
+        ds_put_format(
+            ds, "  zone %"PRIu64": connections:%"PRIu64" nat:%"PRIu64,
+            INT(zone, "zone"), INT(zone, "connections"), INT(zone, "nat"));
         if (INT(zone, "expected")) {
             ds_put_format(ds, " expected:%"PRIu64, INT(zone, "expected"));
         }

@@ -346,8 +346,8 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_registry_remove(dp);
     dpif_xdp_trace_forget(dp);
 
-    /* ofproto answers no upcalls any more.  They are disabled, that is, locked,
-     * and the engine's threads need the lock to end. */
+    /* ofproto answers no upcalls any more.  They are disabled, that is,
+     * locked, and the engine's threads need the lock to end. */
     dpif_xdp_upcall_stop(dp);
 
     dpif_xdp_flows_flush(dp);

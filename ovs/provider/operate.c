@@ -78,7 +78,7 @@ count_alike(struct dpif_op *ops[], size_t n)
 
 void
 dpif_xdp_operate(struct dpif *dpif, struct dpif_op **ops, size_t n_ops
-                 DPIF_XDP_OFFLOAD_TYPE(, enum dpif_offload_type type OVS_UNUSED))
+                 DPIF_XDP_OFFLOAD_TYPE(, enum dpif_offload_type t OVS_UNUSED))
 {
     bool leaving = dpif_xdp_is_leaving();
 

@@ -48,7 +48,8 @@ place_of(const char *type)
     return i;
 }
 
-/* Whether bridges of 'type', "" being "system", are served by this datapath. */
+/* Whether bridges of 'type', "" being "system", are served by this
+ * datapath. */
 static bool
 is_served(const char *type)
 {
@@ -94,8 +95,10 @@ read_types(const char *text)
         if (i < ARRAY_SIZE(types)) {
             served[i] = true;
         } else if (strcmp(name, dpif_xdp_class.type)) {
-            VLOG_WARN("other_config:xdp-datapath-types=%s: allowed are netdev, "
-                      "system, or both; %s is not used", text, name);
+            VLOG_WARN(
+                "other_config:xdp-datapath-types=%s: allowed are netdev, "
+                "system, or both; %s is not used",
+                text, name);
         }
     }
     free(names);
@@ -134,9 +137,9 @@ __wrap_ofproto_normalize_type(const char *type)
     return __real_ofproto_normalize_type(server_of(type));
 }
 
-/* Rows of the table Datapath have the names of types.  The row of a type that is
- * served has this datapath's capabilities, and timeouts of connections that are
- * set in it take effect here. */
+/* Rows of the table Datapath have the names of types.  The row of a type that
+ * is served has this datapath's capabilities, and timeouts of connections that
+ * are set in it take effect here. */
 void __real_ofproto_get_datapath_cap(const char *type, struct smap *caps);
 void __wrap_ofproto_get_datapath_cap(const char *type, struct smap *caps);
 void __real_ofproto_ct_set_zone_timeout_policy(const char *type,

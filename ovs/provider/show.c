@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-appctl xdp/show: the parts of a datapath, and how full its tables are. */
+/* ovs-appctl xdp/show: the parts of a datapath, and how full its tables
+ * are. */
 #include <config.h>
 
 #include "ovs/provider/appctl.h"

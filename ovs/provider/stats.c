@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-appctl xdp/stats: where packets were handled, and what became of them. */
+/* ovs-appctl xdp/stats: where packets were handled, and what became of
+ * them. */
 #include <config.h>
 
 #include "ovs/provider/appctl.h"

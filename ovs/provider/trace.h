@@ -20,7 +20,8 @@ struct dpif_xdp_trace_request {
     bool json;                          /* The answer's form. */
     bool pretty;
     char *dp;                           /* Name of a datapath, or NULL. */
-    char *port;                         /* That the packet arrives on, or NULL. */
+    char *port;                         /* That the packet arrives on, or
+                                         * NULL. */
     bool has_flow;                      /* It matches flow 'ufid'. */
     ovs_u128 ufid;
     bool drops;                         /* It is dropped, wherever. */
@@ -62,8 +63,8 @@ void dpif_xdp_trace_report_packet(struct dpif_xdp_dp *,
                                   struct json *report);
 void dpif_xdp_trace_text_packet(const struct json *report, struct ds *);
 
-/* trace.c: registers the commands; runs the trace of 'dp', if there is one, and
- * wakes poll_block() for it; ends it. */
+/* trace.c: registers the commands; runs the trace of 'dp', if there is one,
+ * and wakes poll_block() for it; ends it. */
 void dpif_xdp_trace_init_commands(void);
 void dpif_xdp_trace_run(struct dpif_xdp_dp *dp);
 void dpif_xdp_trace_wait(const struct dpif_xdp_dp *dp);

@@ -4,7 +4,8 @@
  * The tracker is dp/ct.h, over the tables of core/ct/ct.h, which all engine
  * threads share, and programs too.  They are made when they are needed first,
  * because they are large, and adopted from the previous instance when the
- * programs are loaded.  What uses Open vSwitch's library besides: fragments (lib/ipf).
+ * programs are loaded.  What uses Open vSwitch's library besides: fragments
+ * (lib/ipf).
  *
  * Files: ct.c the tables and their sweeper, ct_execute.c the action, ct_alg.c
  * helpers for FTP and TFTP, ct_expect.c the connections that they expect,
@@ -59,9 +60,9 @@ struct seq *dpif_xdp_ct_news(const struct dpif_xdp_ct *);
 void dpif_xdp_ct_tell(void *ct);
 
 /* Completes an operation CT, which makes connections with policy number
- * 'policy' of Open vSwitch: it holds the policy, and the pair of mark and label,
- * which stand in 'blob' besides, until dpif_xdp_ct_op_put().  Returns false if
- * there is no room for the pair. */
+ * 'policy' of Open vSwitch: it holds the policy, and the pair of mark and
+ * label, which stand in 'blob' besides, until dpif_xdp_ct_op_put().  Returns
+ * false if there is no room for the pair. */
 bool dpif_xdp_ct_op_get(struct dpif_xdp_ct *, struct dp_op *,
                         const struct dp_blob *, uint32_t policy);
 void dpif_xdp_ct_op_put(struct dpif_xdp_ct *, const struct dp_op *);

@@ -241,8 +241,8 @@ shift(const struct dp_ct_cold *cold, struct dp_packet *packet, uint32_t ref)
 }
 
 void
-dpif_xdp_ct_ftp_shift(struct oxdp_ct *tables, struct dp_packet *packet, bool v6,
-                      uint32_t ref)
+dpif_xdp_ct_ftp_shift(struct oxdp_ct *tables, struct dp_packet *packet,
+                      bool v6, uint32_t ref)
 {
     if (shift(&oxdp_ct_tables(tables)->cold[DP_CT_REF_INDEX(ref)], packet,
               ref)) {
@@ -250,8 +250,8 @@ dpif_xdp_ct_ftp_shift(struct oxdp_ct *tables, struct dp_packet *packet, bool v6,
     }
 }
 
-/* Writes 'address' into the packet in the place of what 'm' has.  Returns by how
- * much the packet grew. */
+/* Writes 'address' into the packet in the place of what 'm' has.  Returns by
+ * how much the packet grew. */
 static int
 rewrite(struct dp_packet *packet, bool v6, const struct ftp_message *m,
         const uint64_t address[2])

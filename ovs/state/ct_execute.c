@@ -47,7 +47,8 @@ static uint8_t ct_call_fill(struct dp_ctx *, const struct dp_ct_action *,
 #include "dp/ct_run.h"
 
 #define TRIES_BEFORE_YIELDING 64
-#define PREFETCH_CONNECTIONS 4096       /* Of which the tables are read ahead. */
+#define PREFETCH_CONNECTIONS 4096       /* Of which the tables are read
+                                         * ahead. */
 
 static void prefetch(struct ct_call *, const struct dp_packet_batch *, bool v6,
                      uint16_t zone);
@@ -138,8 +139,9 @@ load_metadata(const struct pkt_metadata *md, struct dp_ct_md *m)
 static void
 store_metadata(struct pkt_metadata *md, const struct dp_ct_md *m)
 {
-    md->conn = (void *) (uintptr_t) (m->cached
-                                     ? (uint64_t) m->generation << 32 | m->cached
+    uint64_t generation = m->generation;
+
+    md->conn = (void *) (uintptr_t) (m->cached ? generation << 32 | m->cached
                                      : 0);
     md->reply = DP_CT_REF_REPLY(m->cached);
     md->icmp_related = m->related;
@@ -422,8 +424,8 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
     }
 }
 
-/* The tuple of a packet, as far as it can be had without looking twice.  It only
- * says what will be read. */
+/* The tuple of a packet, as far as it can be had without looking twice.  It
+ * only says what will be read. */
 static bool
 guess_tuple(const struct dp_packet *packet, bool v6, uint16_t zone,
             struct dp_ct_tuple *t)

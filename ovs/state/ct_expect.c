@@ -59,8 +59,8 @@ find(struct dpif_xdp_ct *ct, const struct dp_ct_tuple *t)
 
 /* What a packet of direction 'reply' announces: a reply, that the client will
  * connect to the server, a packet of the client the other way round.  The
- * tuple is that of the first packet as it arrives; where the parent has NAT, so
- * has the connection. */
+ * tuple is that of the first packet as it arrives; where the parent has NAT,
+ * so has the connection. */
 static void
 fill(struct ct_expected *e, const struct dp_ct_tuple t[2], uint8_t nat,
      bool reply, ovs_be16 port)
@@ -122,7 +122,8 @@ dpif_xdp_ct_expect(struct dpif_xdp_ct *ct, uint32_t parent, bool reply,
 }
 
 bool
-dpif_xdp_ct_is_expected(struct dpif_xdp_ct *ct, const struct dp_ct_tuple *tuple,
+dpif_xdp_ct_is_expected(struct dpif_xdp_ct *ct,
+                        const struct dp_ct_tuple *tuple,
                         struct ct_expected *found)
 {
     const struct dp_ct_tables *tables

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timeout policies.  Open vSwitch numbers them, and not in the same way after a
- * restart; the tables have them by value. */
+/* Timeout policies.  Open vSwitch numbers them, and not in the same way after
+ * a restart; the tables have them by value. */
 #include <config.h>
 
 #include "ovs/state/ct_private.h"

@@ -123,7 +123,8 @@ struct ct_expected {
     struct hindex_node parent_node;     /* In 'expected_by'. */
     struct dp_ct_tuple tuple;           /* Its source port is 0. */
     struct dp_ct_tuple parent;
-    uint64_t address[2];                /* NAT: this is the source (or else the */
+    uint64_t address[2];                /* NAT: this is the source (or else
+                                         * the */
     bool nat_source;                    /* destination) that it has there. */
     uint32_t mark;                      /* Of its parent. */
     uint64_t label[2];

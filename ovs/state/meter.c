@@ -167,9 +167,9 @@ add_counts(struct dp_meter *meter, const struct dp_meter *since)
     }
 }
 
-/* The place in the programs' table of meter 'id', which is '*config', new there
- * or as the previous instance left it; 'old' is what it was until now, if it
- * was set. */
+/* The place in the programs' table of meter 'id', which is '*config', new
+ * there or as the previous instance left it; 'old' is what it was until now,
+ * if it was set. */
 static struct dp_meter *
 put_shared(struct dpif_xdp_meters *meters, uint32_t id, uint32_t n,
            const struct meter *old, const struct dp_meter *config)
@@ -315,8 +315,8 @@ dpif_xdp_meter_get_features(const struct dpif *dpif OVS_UNUSED,
     features->max_color = 0;
 }
 
-/* Fills '*band' from its rate, packets or kilobits a second, and burst, packets
- * or kilobits. */
+/* Fills '*band' from its rate, packets or kilobits a second, and burst,
+ * packets or kilobits. */
 static void
 init_band(struct dp_meter_band *band, uint32_t rate, uint32_t burst,
           bool per_packet)

@@ -7,10 +7,10 @@
  *
  * The programs' table outlives the process (core/programs/state.h).  A meter
  * that OpenFlow sets again, with the same number and the same bands, goes on
- * where it was: its buckets are as full, its statistics as large.  Open vSwitch
- * numbers the meters of a datapath anew; which place of the table a meter has
- * does not change by that, because programs of the previous instance still run.
- * What is not set again before the next restart is forgotten. */
+ * where it was: its buckets are as full, its statistics as large.  Open
+ * vSwitch numbers the meters of a datapath anew; which place of the table a
+ * meter has does not change by that, because programs of the previous instance
+ * still run.  What is not set again before the next restart is forgotten. */
 #ifndef DPIF_XDP_METER_H
 #define DPIF_XDP_METER_H 1
 

@@ -63,7 +63,8 @@ static void look_at(const struct bpf_insn *insns, size_t n, struct found *found)
 
         if (insn.code == (BPF_JMP | BPF_JEQ | BPF_K) && mark == BPF_MARK_OMITS(0, 0)) {
             found->omissions++;
-        } else if (mark == BPF_MARK_NUMBER || mark == BPF_MARK_TABLE || mark == BPF_MARK_SET || mark == BPF_MARK_KFUNC) {
+        } else if (mark == BPF_MARK_NUMBER || mark == BPF_MARK_TABLE || mark == BPF_MARK_SET
+                   || mark == BPF_MARK_KFUNC) {
             found->marks++;
         } else if (insn.code == (BPF_JMP | BPF_CALL) && insn.src_reg == BPF_PSEUDO_KFUNC_CALL) {
             assert_in_range(insn.imm, FIRST_KFUNC, FIRST_KFUNC + BPF_N_KFUNCS - 1);
@@ -114,7 +115,8 @@ static void test_all_are_put(void **state)
 
     assert_non_null(copy);
     after = look(copy, size);
-    assert_true(before.marks > 0 && before.tables == 0 && before.numbers == 0 && before.sets == 0 && before.kfuncs == 0);
+    assert_true(before.marks > 0 && before.tables == 0 && before.numbers == 0 && before.sets == 0
+                && before.kfuncs == 0);
     assert_int_equal(after.marks, 0);
     assert_true(after.tables > 0 && after.numbers > 0 && after.sets > 0 && after.kfuncs > 0);
     assert_int_equal(after.tables + after.numbers + after.sets + after.kfuncs, before.marks);

@@ -336,7 +336,8 @@ static void test_adopt(void **state)
 
 static void test_copy(void **state)
 {
-    struct oxdp_ct *old = make_wreck(N), *larger = make_tables(2 * N + 1, true, old), *smaller = make_tables(400, true, old);
+    struct oxdp_ct *old = make_wreck(N), *larger = make_tables(2 * N + 1, true, old),
+                   *smaller = make_tables(400, true, old);
     uint32_t kept, lost;
 
     oxdp_ct_destroy(old);

@@ -32,7 +32,8 @@ static void test_now(void **state)
     int64_t before = now_ms();
 
     assert_in_range(llabs(oxdp_ticks_to_ms(t, boot + (uint64_t) before * hz / 1000) - before), 0, 5000);
-    assert_in_range(oxdp_ticks_to_ms(t, oxdp_ticks_after(t, 3000)) - oxdp_ticks_to_ms(t, oxdp_ticks_after(t, 0)), 2980, 3020);
+    assert_in_range(oxdp_ticks_to_ms(t, oxdp_ticks_after(t, 3000)) - oxdp_ticks_to_ms(t, oxdp_ticks_after(t, 0)), 2980,
+                    3020);
     oxdp_ticks_close(t);
 }
 

@@ -173,7 +173,8 @@ static uint32_t make_frame(bool v6, uint8_t proto, uint8_t tcp_flags, bool reply
 }
 
 /* Passes one packet through the tracker, as the engine would. */
-static void track(struct ct_world *w, const struct dp_ct_action *action, bool v6, uint8_t proto, uint8_t tcp_flags, bool reply)
+static void track(struct ct_world *w, const struct dp_ct_action *action, bool v6, uint8_t proto, uint8_t tcp_flags,
+                  bool reply)
 {
     static struct dp_ct_run run;
     uint8_t frame[128];

@@ -23,7 +23,8 @@ static char verifier_log[1 << 16];
 /* The memory of the object's variables in section 'name'. */
 static void *variables(struct harness *h, const char *name)
 {
-    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(bpf_object__find_map_by_name(h->object, name)), 0);
+    return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+                bpf_map__fd(bpf_object__find_map_by_name(h->object, name)), 0);
 }
 
 static void *make_table(size_t bytes, int *fd)

@@ -4,9 +4,9 @@
  *
  *   run_rows OBJECT        as root
  *
- * Each line of the input is a row, its fields separated by tabs: the frame in hex, then pairs of a datapath flow and its
- * actions as dpctl writes them; ports 20 to 22 are of tunnels: VXLAN, Geneve, GRE.  Frames arrive on port 7, each twice,
- * because the second is expected to be as the first (dp/predict.h).  For each row and runner two lines say
+ * Each line of the input is a row, its fields separated by tabs: the frame in hex, then pairs of a datapath flow and
+ * its actions as dpctl writes them; ports 20 to 22 are of tunnels: VXLAN, Geneve, GRE.  Frames arrive on port 7, each
+ * twice, because the second is expected to be as the first (dp/predict.h).  For each row and runner two lines say
  *
  *   native|kernel engine|drop|output PORT HEX PACKETS/BYTES[,...]
  *

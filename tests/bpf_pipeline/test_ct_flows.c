@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows with ct(), natively and in the kernel: the conversations of tests/parity/make_ct.c, each packet through flows with one
- * to three ct(), which recirculate to the next.  What a program leaves to the engine is done here as the engine does it.
+/* Flows with ct(), natively and in the kernel: the conversations of tests/parity/make_ct.c, each packet through flows
+ * with one to three ct(), which recirculate to the next.  What a program leaves to the engine is done here as the
+ * engine does it.
  *
- * Three worlds with tables of their own must agree after each packet: the engine alone (dp_ct()), the pipeline natively, the
- * pipeline in the kernel.  The first two have the same packet and the same metadata; the last two the same tables, byte by byte.
+ * Three worlds with tables of their own must agree after each packet: the engine alone (dp_ct()), the pipeline
+ * natively, the pipeline in the kernel.  The first two have the same packet and the same metadata; the last two the
+ * same tables, byte by byte.
  *
  *   test_ct_flows OBJECT [CONVERSATIONS [SEED]]        as root */
 #include <config.h>
@@ -291,7 +293,8 @@ static uint32_t make_ops(uint32_t flow, struct dp_op *ops, struct dp_blob *blob)
 
 static void insert_flow(uint32_t i, uint32_t index[2])
 {
-    union dp_key key = { .in_port = PARITY_IN_PORT, .recirc_id = i, .eth_type = dp_htons(v6 ? DP_ETH_IP6 : DP_ETH_IP4) };
+    union dp_key key
+        = { .in_port = PARITY_IN_PORT, .recirc_id = i, .eth_type = dp_htons(v6 ? DP_ETH_IP6 : DP_ETH_IP4) };
     union dp_key mask = { .in_port = UINT32_MAX, .recirc_id = UINT32_MAX, .eth_type = { 0xffff } };
     struct dp_op ops[MAX_ITEMS];
     struct dp_blob blobs[DP_MAX_CT];

@@ -53,8 +53,8 @@ int main(int argc, char **argv)
     }
     srand(1);
     compare_corpus(&pair, argv[2], argc > 3 ? atoi(argv[3]) : 20);
-    printf("%u runs compared: %u output, %u dropped, %u handed to the engine, %u predicted; %u differences\n", pair.n_compared,
-           pair.n_fates[DP_FATE_OUTPUT], pair.n_fates[DP_FATE_DROP], pair.n_fates[DP_FATE_ENGINE],
+    printf("%u runs compared: %u output, %u dropped, %u handed to the engine, %u predicted; %u differences\n",
+           pair.n_compared, pair.n_fates[DP_FATE_OUTPUT], pair.n_fates[DP_FATE_DROP], pair.n_fates[DP_FATE_ENGINE],
            pair.n_predicted, pair.n_differ);
     oxdp_table_destroy(pair.native);
     harness_close(&pair.kernel);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dp/ct*.h natively and in the kernel: the conversations of tests/parity/make_ct.c through both, on tables of their own.
- * After each ct() the tables are the same, byte by byte, as are the packet and what ct() left in struct dp_ct_run.
+/* dp/ct*.h natively and in the kernel: the conversations of tests/parity/make_ct.c through both, on tables of their
+ * own.  After each ct() the tables are the same, byte by byte, as are the packet and what ct() left in struct
+ * dp_ct_run.
  *
  *   test_same_ct OBJECT [CONVERSATIONS [SEED]]        as root */
 #include <config.h>
@@ -138,7 +139,8 @@ static bool same_tables(void)
 #define X(NAME, TYPE) equal &= same(#NAME, a->NAME, b->NAME, MIN(a->n_##NAME, COMPARED) * sizeof(TYPE));
     DP_CT_TABLES(X)
 #undef X
-    return equal & same("the default zone", &a->zones[DP_CT_ZONE_DEFAULT], &b->zones[DP_CT_ZONE_DEFAULT], sizeof *a->zones);
+    return equal
+        & same("the default zone", &a->zones[DP_CT_ZONE_DEFAULT], &b->zones[DP_CT_ZONE_DEFAULT], sizeof *a->zones);
 }
 
 static struct dp_ct_action action_of(const struct ct_step *step)

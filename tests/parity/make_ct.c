@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversations for the oracle of connection tracking: a few connections, whose ends behave most of the time, through one to
- * three zones, with NAT, marks, limits, time that passes, and damage.  All choices come of a fuzzer's bytes or of a
- * random number. */
+/* Conversations for the oracle of connection tracking: a few connections, whose ends behave most of the time, through
+ * one to three zones, with NAT, marks, limits, time that passes, and damage.  All choices come of a fuzzer's bytes or
+ * of a random number. */
 #include <config.h>
 
 #include <stdio.h>
@@ -135,8 +135,8 @@ static void make_step(struct making *m, struct ct_step *step, uint16_t zone)
 
 static void make_talk(struct making *m, struct talk *t)
 {
-    static const uint8_t protos[] = { IPPROTO_TCP, IPPROTO_TCP, IPPROTO_TCP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDP, IPPROTO_ICMP,
-                                      IPPROTO_ICMPV6, IPPROTO_SCTP, IPPROTO_GRE };
+    static const uint8_t protos[] = { IPPROTO_TCP, IPPROTO_TCP, IPPROTO_TCP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDP,
+                                      IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_SCTP, IPPROTO_GRE };
     static const uint16_t clients[] = { 300, 700, 550, 1024, 40000, 65535 }, servers[] = { 53, 80, 443, 5000, 21, 69 };
     static const uint8_t requests[] = { 8, 8, 13, 15 };
     static const uint32_t sequences[] = { 0, 1000, 0x7ffffff0, 0xfffffff0, 0x80000000, 0xffff0000 };
@@ -250,8 +250,8 @@ static void put_payload(struct making *m, struct frame *f, size_t n)
 static uint8_t plausible_flags(struct making *m, struct talk *t, int e)
 {
     bool answered = t->end[!e].sent;
-    static const uint8_t often[] = { TCP_ACK, TCP_ACK, TCP_ACK | TCP_PSH, TCP_ACK, TCP_FIN | TCP_ACK, TCP_RST | TCP_ACK, TCP_RST,
-                                     TCP_SYN, TCP_SYN | TCP_ACK };
+    static const uint8_t often[] = { TCP_ACK, TCP_ACK, TCP_ACK | TCP_PSH, TCP_ACK, TCP_FIN | TCP_ACK,
+                                     TCP_RST | TCP_ACK, TCP_RST, TCP_SYN, TCP_SYN | TCP_ACK };
 
     if (chance(m, 24)) {
         return choose(m, 64);
@@ -354,7 +354,8 @@ static void damage(struct making *m, struct frame *f)
     case 6:                     /* Whole, but its headers say otherwise. */
         if (l4_len >= 20) {
             l4[12] = choose(m, 16) << 4;
-            end_ip(f, ip[0] >> 4 == 6, ip[ip[0] >> 4 == 6 ? 6 : 9], ip[ip[0] >> 4 == 6 ? 6 : 9] == IPPROTO_TCP ? 16 : 0);
+            end_ip(f, ip[0] >> 4 == 6, ip[ip[0] >> 4 == 6 ? 6 : 9],
+                   ip[ip[0] >> 4 == 6 ? 6 : 9] == IPPROTO_TCP ? 16 : 0);
         }
         break;
     case 7:
@@ -522,8 +523,8 @@ static enum parity talk_on(struct making *m, struct talk *t, int e)
 
 static bool pause_between(struct making *m)
 {
-    static const uint32_t ms[] = { 0, 1, 999, 1000, 5000, 19999, 29999, 30000, 31000, 45000, 60000, 100000, 900000, 3600000,
-                                   86400000, 86399999 };
+    static const uint32_t ms[] = { 0, 1, 999, 1000, 5000, 19999, 29999, 30000, 31000, 45000, 60000, 100000, 900000,
+                                   3600000, 86400000, 86399999 };
 
     return ct_oracle_wait(choose(m, 4) ? choose(m, 300) : ms[choose(m, ARRAY_SIZE(ms))], chance(m, 2));
 }

@@ -68,7 +68,8 @@ enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf
 
         if (done ? !same(&ours[0], &theirs) : i == 1) {
             fprintf(stderr, "omitting parts %#x, words %#llx, operations %#llx: %s\n", omit[i].parts,
-                    (unsigned long long) omit[i].words, (unsigned long long) omit[i].ops, done ? "executed" : "handed to the engine");
+                    (unsigned long long) omit[i].words, (unsigned long long) omit[i].ops,
+                    done ? "executed" : "handed to the engine");
             describe(frame, len, actions);
             return PARITY_DIFFERENT;
         }

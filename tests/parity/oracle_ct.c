@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dp/ct*.h beside lib/conntrack.
  *
- * lib/conntrack is compiled here, with its own sources, so that time stands still, sweeping happens when it is asked for,
- * and what it knows of a connection can be compared.  Where a range of addresses or ports is to be chosen from, ours begins
- * with Open vSwitch's hash: so the choice is the same.
+ * lib/conntrack is compiled here, with its own sources, so that time stands still, sweeping happens when it is asked
+ * for, and what it knows of a connection can be compared.  Where a range of addresses or ports is to be chosen from,
+ * ours begins with Open vSwitch's hash: so the choice is the same.
  *
  * Not compared, because Open vSwitch 3.1 is wrong there and later versions, or the kernel, do what we do:
  *
@@ -228,8 +228,8 @@ static bool has_corpse(void)
     return false;
 }
 
-/* Whether Open vSwitch has two connections whose packets look the same in one direction: which one it finds then depends
- * on the order in its hash table. */
+/* Whether Open vSwitch has two connections whose packets look the same in one direction: which one it finds then
+ * depends on the order in its hash table. */
 static bool has_twins(void)
 {
     struct conn *conn, *other;
@@ -341,10 +341,10 @@ void ct_oracle_set_address(bool dst, const uint8_t addr[16])
 
 static void describe(const struct ct_step *step, uint8_t before)
 {
-    fprintf(stderr, "ct(zone=%d%s%s%s, nat action %#x, ports %d-%d%s%s, policy %d) of a packet with ct_state %#x\n", step->zone,
-            step->commit ? ",commit" : "", step->force ? ",force" : "", step->nat ? ",nat" : "", step->nat_action,
-            step->min_port, step->max_port, step->set_mark ? ",mark" : "", step->set_label ? ",label" : "", step->policy,
-            before);
+    fprintf(stderr, "ct(zone=%d%s%s%s, nat action %#x, ports %d-%d%s%s, policy %d) of a packet with ct_state %#x\n",
+            step->zone, step->commit ? ",commit" : "", step->force ? ",force" : "", step->nat ? ",nat" : "",
+            step->nat_action, step->min_port, step->max_port, step->set_mark ? ",mark" : "",
+            step->set_label ? ",label" : "", step->policy, before);
     parity_dump("range", step->min_addr, 16);
     parity_dump("to", step->max_addr, 16);
     parity_dump("frame, ours", frame, MIN(frame_len, 128));

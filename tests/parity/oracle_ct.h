@@ -13,7 +13,8 @@ struct ct_choices {
     unsigned long packets;      /* That were sent. */
 };
 
-/* A conversation.  PARITY_BEYOND: it was left early, see oracle_ct.c.  'loses': our compare-and-swaps fail now and then. */
+/* A conversation.  PARITY_BEYOND: it was left early, see oracle_ct.c.  'loses': our compare-and-swaps fail now and
+ * then. */
 enum parity parity_ct(struct ct_choices *, bool loses);
 
 /* A ct() action, in Open vSwitch's words. */

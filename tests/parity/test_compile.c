@@ -102,9 +102,10 @@ static void test_actions(void **state)
         { "2,set(skb_mark(0x1))", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "userspace(pid=1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "ct(commit),recirc(1)", DPIF_XDP_COMPILE_OK, DP_FATE_RECIRC, 1, 1 },
-        { "ct_clear,set(eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02)),ct(zone=5,nat),recirc(1)", DPIF_XDP_COMPILE_OK,
-          DP_FATE_RECIRC, 1, 2 },
-        { "ct(commit,nat(src=10.0.0.1-10.0.0.9:1-9)),set(ipv4(ttl=63/0xff)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 2 },
+        { "ct_clear,set(eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02)),ct(zone=5,nat),recirc(1)",
+          DPIF_XDP_COMPILE_OK, DP_FATE_RECIRC, 1, 2 },
+        { "ct(commit,nat(src=10.0.0.1-10.0.0.9:1-9)),set(ipv4(ttl=63/0xff)),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2,
+          2 },
         { "ct(force_commit),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "ct(commit,helper=ftp),2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 2, 2 },
@@ -115,7 +116,8 @@ static void test_actions(void **state)
         { "clone(1),2", DPIF_XDP_COMPILE_ORDER, DP_FATE_ENGINE, 0, 0 },
         { "pop_vlan,clone(push_vlan(vid=9,pcp=0),4)", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
         { "clone(" TNL_PUSH(GRE(0x2000, ",key=0x2a"), 42, 3) ",4)", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 1 },
-        { TNL_PUSH(GRE(0x2000, ",key=0x2a"), 42, 3) ",push_vlan(vid=9,pcp=0),4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4, 2 },
+        { TNL_PUSH(GRE(0x2000, ",key=0x2a"), 42, 3) ",push_vlan(vid=9,pcp=0),4", DPIF_XDP_COMPILE_OK, DP_FATE_OUTPUT, 4,
+          2 },
         { TNL_PUSH(GRE(0x1000, ",seq=0x0"), 42, 3) ",4", DPIF_XDP_COMPILE_TUNNEL, DP_FATE_ENGINE, 0, 0 },
         { "trunc(100)," TNL_PUSH(GRE(0x0, ""), 38, 3) ",4", DPIF_XDP_COMPILE_TUNNEL, DP_FATE_ENGINE, 0, 0 },
         { TNL_PUSH(GRE(0x0, ""), 38, 3) ",set(ipv4(ttl=1)),4", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
@@ -160,7 +162,8 @@ static void test_ct(void **state)
     base_match(&match);
     ofpbuf_init(&actions, 0);
     assert_false(odp_actions_from_string("push_vlan(vid=9,pcp=0),ct_clear,ct(commit,zone=5,mark=0x11/0xff,"
-                                         "label=0x2/0xf,timeout=7,nat(dst=10.0.0.1-10.0.0.9:80-90)),2", NULL, &actions));
+                                         "label=0x2/0xf,timeout=7,nat(dst=10.0.0.1-10.0.0.9:80-90)),2",
+                                         NULL, &actions));
     assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches), DPIF_XDP_COMPILE_OK);
     ofpbuf_uninit(&actions);
 
@@ -193,7 +196,10 @@ static void test_ct_flows(void **state)
     } rows[] = {
         { "ct(zone=1),recirc(1)", DPIF_XDP_COMPILE_OK, 1, { 0 } },
         { "ct(commit,zone=1),ct(zone=2),recirc(1)", DPIF_XDP_COMPILE_OK, 2, { 1, 0 } },
-        { "ct(zone=1),set(eth(dst=00:00:00:00:00:01)),ct_clear,ct(zone=2),ct(zone=3),2", DPIF_XDP_COMPILE_OK, 5, { 3, 1, 0 } },
+        { "ct(zone=1),set(eth(dst=00:00:00:00:00:01)),ct_clear,ct(zone=2),ct(zone=3),2",
+          DPIF_XDP_COMPILE_OK,
+          5,
+          { 3, 1, 0 } },
         { "push_vlan(vid=9,pcp=0),ct_clear,ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_OK, 3, { 2, 0 } },
         { "ct(zone=1),ct(zone=2),ct(zone=3),ct(zone=4),2", DPIF_XDP_COMPILE_ACTION, 0, { 0 } },
         { "set(ipv4(ttl=63)),ct(zone=1),recirc(1)", DPIF_XDP_COMPILE_OK, 2, { 0 } },
@@ -228,7 +234,8 @@ static void test_ct_flows(void **state)
             }
         }
         if (!rows[i].reason) {
-            assert_int_equal(compile(&match, actions.data, actions.size, &without, &out, &matches), DPIF_XDP_COMPILE_PROGRAM);
+            assert_int_equal(compile(&match, actions.data, actions.size, &without, &out, &matches),
+                             DPIF_XDP_COMPILE_PROGRAM);
         }
         ofpbuf_uninit(&actions);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The action ct() of ovs/state/ beside lib/conntrack: conversations of FTP and TFTP with NAT, whose helpers rewrite packets and
- * expect connections.  Bytes and metadata are compared after each packet, the connections after each conversation.
+/* The action ct() of ovs/state/ beside lib/conntrack: conversations of FTP and TFTP with NAT, whose helpers rewrite
+ * packets and expect connections.  Bytes and metadata are compared after each packet, the connections after each
+ * conversation.
  *
  *   test_ct_helpers [CONVERSATIONS [SEED]] */
 #include <config.h>
@@ -91,8 +92,10 @@ static struct dp_packet *make_packet(const struct talk *t, const struct end *fro
         put_16aligned_be32(&tcp->tcp_ack, htonl(flags & TCP_ACK ? from->ack : 0));
         tcp->tcp_winsz = htons(60000);
         tcp->tcp_csum = 0;
-        tcp->tcp_csum = t->v6 ? packet_csum_upperlayer6(dp_packet_l3(packet), tcp, IPPROTO_TCP, dp_packet_l4_size(packet))
-            : csum_finish(csum_continue(packet_csum_pseudoheader(dp_packet_l3(packet)), tcp, dp_packet_l4_size(packet)));
+        tcp->tcp_csum = t->v6
+            ? packet_csum_upperlayer6(dp_packet_l3(packet), tcp, IPPROTO_TCP, dp_packet_l4_size(packet))
+            : csum_finish(
+                  csum_continue(packet_csum_pseudoheader(dp_packet_l3(packet)), tcp, dp_packet_l4_size(packet)));
     }
     return packet;
 }
@@ -154,8 +157,8 @@ static struct dp_packet *track(struct talk *t, const struct dp_packet *packet, b
     dp_packet_batch_init_packet(&batch, a);
     dpif_xdp_ct_execute(ours, &batch, odp.data, &flow, time_msec());
     dp_packet_batch_init_packet(&batch, b);
-    conntrack_execute(theirs, &batch, flow.dl_type, false, commit, ZONE, commit ? mark : NULL, NULL, flow.tp_src, flow.tp_dst,
-                      helper, t->nat != NO_NAT ? &info : NULL, time_msec(), 0);
+    conntrack_execute(theirs, &batch, flow.dl_type, false, commit, ZONE, commit ? mark : NULL, NULL, flow.tp_src,
+                      flow.tp_dst, helper, t->nat != NO_NAT ? &info : NULL, time_msec(), 0);
     if (t->nat == NO_NAT && any(3) == 0) {
         /* Once more in the same zone: only a control packet is judged again. */
         dp_packet_batch_init_packet(&batch, a);
@@ -165,16 +168,16 @@ static struct dp_packet *track(struct talk *t, const struct dp_packet *packet, b
         }
         dpif_xdp_ct_execute(ours, &batch, odp.data, &flow, time_msec());
         dp_packet_batch_init_packet(&batch, b);
-        conntrack_execute(theirs, &batch, flow.dl_type, false, false, ZONE, NULL, NULL, flow.tp_src, flow.tp_dst, NULL, NULL,
-                          time_msec(), 0);
+        conntrack_execute(theirs, &batch, flow.dl_type, false, false, ZONE, NULL, NULL, flow.tp_src, flow.tp_dst, NULL,
+                          NULL, time_msec(), 0);
     }
     n_packets++;
     n_related += a->md.ct_state & CS_RELATED ? 1 : 0;
     n_rewritten += dp_packet_size(a) != dp_packet_size(packet);
     if (!same_metadata(&a->md, &b->md) || dp_packet_size(a) != dp_packet_size(b)
         || memcmp(dp_packet_data(a), dp_packet_data(b), dp_packet_size(a))) {
-        fprintf(stderr, "%s: ct_state %#x, mark %#x; Open vSwitch: %#x, %#x\n", ds_cstr(&text), a->md.ct_state, a->md.ct_mark,
-                b->md.ct_state, b->md.ct_mark);
+        fprintf(stderr, "%s: ct_state %#x, mark %#x; Open vSwitch: %#x, %#x\n", ds_cstr(&text), a->md.ct_state,
+                a->md.ct_mark, b->md.ct_state, b->md.ct_mark);
         parity_dump("the packet", dp_packet_data(packet), dp_packet_size(packet));
         parity_dump("ours", dp_packet_data(a), dp_packet_size(a));
         parity_dump("Open vSwitch's", dp_packet_data(b), dp_packet_size(b));
@@ -209,7 +212,8 @@ static void say(struct talk *t, int side, uint16_t flags, const char *text)
 static const char *some_address(const struct talk *t, int side)
 {
     const char *const all[] = {
-        t->end[side].own, t->end[side].own, t->end[side].own, t->end[!side].other, "10.9.9.9", "1.2.3", "fc00::9", "10.0.0.1234",
+        t->end[side].own, t->end[side].own, t->end[side].own, t->end[!side].other,
+        "10.9.9.9",       "1.2.3",          "fc00::9",        "10.0.0.1234",
     };
 
     return all[any(ARRAY_SIZE(all))];
@@ -236,12 +240,13 @@ static char *some_message(const struct talk *t, int side, uint16_t port)
         break;
     default:
         if (t->v6 && side) {
-            ds_put_format(&s, "229 Entering %s Passive Mode (|||%u|)", any(2) ? "Extended" : "EXTENDED", any(6) ? port : 70000);
+            ds_put_format(&s, "229 Entering %s Passive Mode (|||%u|)", any(2) ? "Extended" : "EXTENDED",
+                          any(6) ? port : 70000);
         } else if (t->v6) {
             ds_put_format(&s, "%s |2|%s|%u|", any(2) ? "EPRT" : "eprt", address, any(6) ? port : 70000);
         } else if (side) {
-            ds_put_format(&s, "227 Entering Passive Mode %s%s,%u,%u%s", any(2) ? "(" : "=", address, any(9) ? port >> 8 : 256,
-                          port & 0xff, any(2) ? ")" : "");
+            ds_put_format(&s, "227 Entering Passive Mode %s%s,%u,%u%s", any(2) ? "(" : "=", address,
+                          any(9) ? port >> 8 : 256, port & 0xff, any(2) ? ")" : "");
         } else {
             ds_put_format(&s, "%s %s,%u,%u", any(2) ? "PORT" : "Port", address, port >> 8, any(9) ? port & 0xff : 300);
         }
@@ -258,15 +263,27 @@ static char *some_message(const struct talk *t, int side, uint16_t port)
 static void connect_data(struct talk *t, int side, uint16_t port)
 {
     struct end to = {
-        .own = t->end[side].own, .other = t->end[side].other, .own_port = port, .other_port = 30000 + any(4), .seq = 1, .ack = 1001,
+        .own = t->end[side].own,
+        .other = t->end[side].other,
+        .own_port = port,
+        .other_port = 30000 + any(4),
+        .seq = 1,
+        .ack = 1001,
     };
     struct end from = {
-        .own = t->end[!side].own, .other = t->end[!side].other, .own_port = to.other_port, .other_port = port, .seq = 1000,
+        .own = t->end[!side].own,
+        .other = t->end[!side].other,
+        .own_port = to.other_port,
+        .other_port = port,
+        .seq = 1000,
     };
     bool commits = any(4);
 
     for (int i = 0; i < 3 && !t->failed; i++) {
-        struct dp_packet *packet = make_packet(t, i == 1 ? &to : &from, i == 0 ? TCP_SYN : i == 1 ? TCP_SYN | TCP_ACK : TCP_ACK,
+        struct dp_packet *packet = make_packet(t, i == 1 ? &to : &from,
+                                               i == 0       ? TCP_SYN
+                                                   : i == 1 ? TCP_SYN | TCP_ACK
+                                                            : TCP_ACK,
                                                "");
 
         dp_packet_delete(track(t, packet, i == 0 && commits));
@@ -336,7 +353,11 @@ static bool converse(uint64_t seed)
     t.nat = any(3);
     t.port = any(4) ? (t.tftp ? 69 : 21) : 2121;
     t.end[0] = (struct end) {
-        .own = client_address[t.v6], .other = server_address[t.v6], .own_port = 1000, .other_port = t.port, .seq = any(1u << 31),
+        .own = client_address[t.v6],
+        .other = server_address[t.v6],
+        .own_port = 1000,
+        .other_port = t.port,
+        .seq = any(1u << 31),
     };
     t.end[1] = (struct end) {
         .own = t.nat == TO_DST ? nat_address[t.v6] : server_address[t.v6],

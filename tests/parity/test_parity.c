@@ -79,8 +79,8 @@ static int check(const char *what, const struct corpus *corpus, enum parity (*co
 
         n[compare(input, size)]++;
     }
-    printf("%s: %lu equal, %lu not compared (handed to the engine), %lu different\n", what, n[PARITY_EQUAL], n[PARITY_BEYOND],
-           n[PARITY_DIFFERENT]);
+    printf("%s: %lu equal, %lu not compared (handed to the engine), %lu different\n", what, n[PARITY_EQUAL],
+           n[PARITY_BEYOND], n[PARITY_DIFFERENT]);
     return n[PARITY_DIFFERENT] || n[PARITY_EQUAL] < rounds / 10;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Counts what the kernel drops, by network namespace, device, place and reason: packets (skb:kfree_skb), frames that an XDP
- * program redirected and nobody took (xdp:xdp_redirect_err), those that a device refused after that (xdp:xdp_devmap_xmit) or when
- * a program sent them back (xdp:xdp_bulk_tx), and those with which the kernel could not do what a program said
- * (xdp:xdp_exception). */
+/* Counts what the kernel drops, by network namespace, device, place and reason: packets (skb:kfree_skb), frames that an
+ * XDP program redirected and nobody took (xdp:xdp_redirect_err), those that a device refused after that
+ * (xdp:xdp_devmap_xmit) or when a program sent them back (xdp:xdp_bulk_tx), and those with which the kernel could not
+ * do what a program said (xdp:xdp_exception). */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_core_read.h>

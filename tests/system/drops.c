@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches what the kernel drops (drops.bpf.c) and answers each line of input with what there was since the last one: lines of
- * count, kind, network namespace, reason, location and device, and an empty line.  Exit status 2: not possible here, and the
- * reason in words. */
+/* Watches what the kernel drops (drops.bpf.c) and answers each line of input with what there was since the last one:
+ * lines of count, kind, network namespace, reason, location and device, and an empty line.  Exit status 2: not possible
+ * here, and the reason in words. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>

@@ -3,7 +3,8 @@
  *
  *     numbered send ADDRESS PORT PACKETS_A_SECOND      sent N
  *     numbered receive ADDRESS PORT                    received N, late N, twice N, overflow N
- *                                                      gap FIRST COUNT MS, of each: when it ended, by the monotonic clock
+ *                                                      gap FIRST COUNT MS, of each: when it ended, by the monotonic
+ *                                                      clock
  *
  * The receiver has room for a second of datagrams, so that it loses none itself: "overflow" is what it lost. */
 #include <arpa/inet.h>

@@ -9,7 +9,8 @@
  *     threads     threads, as RLIMIT_NPROC and the limit of a cgroup do
  *     epoll       to watch descriptors
  *     veth        to make veth pairs, as a kernel without them does
- *     cap_bpf cap_perfmon cap_net_raw    what takes this capability.  That is the kernel's own refusal: threads lose the
+ *     cap_bpf cap_perfmon cap_net_raw    what takes this capability.  That is the kernel's own refusal: threads lose
+ *                                        the
  *                 capability, and CAP_SYS_ADMIN, which includes two of them, and get them back
  *     busy        AF_XDP sockets, as while it still closes others on their queues; the first one makes $REFUSE.busy
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of shared tables: any change of any member of any of their types, in a copy of the BTF of the program named on
- * the command line, is another layout.  Then a program is refused before it is loaded (oxdp_layout_check()), and a table of the
- * previous instance is not adopted (oxdp_layout_hash()). */
+/* The layout of shared tables: any change of any member of any of their types, in a copy of the BTF of the program
+ * named on the command line, is another layout.  Then a program is refused before it is loaded (oxdp_layout_check()),
+ * and a table of the previous instance is not adopted (oxdp_layout_hash()). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -182,7 +182,8 @@ static void test_first_difference_is_named(void **state)
     assert_string_equal(btf__name_by_offset(theirs, btf_members(type)[2].name_off), "n_bands");
     btf_members(type)[2].offset += 32;
     assert_int_equal(oxdp_layout_check(ours, theirs, &error), -EPROTO);
-    assert_string_equal(error, "its tables have another layout than those of this version, first at meters.n_bands: build it again");
+    assert_string_equal(
+        error, "its tables have another layout than those of this version, first at meters.n_bands: build it again");
     free(error);
     btf__free(theirs);
     btf__free(ours);

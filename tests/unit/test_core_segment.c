@@ -31,7 +31,10 @@ static const struct shape {
 
 static size_t l3_of(const struct shape *shape) { return 14 + 4 * shape->tags; }
 static size_t l4_of(const struct shape *shape) { return l3_of(shape) + (shape->version == 4 ? 20 : 40); }
-static size_t header_of(const struct shape *shape) { return shape->protocol == IPPROTO_TCP ? 20 + shape->tcp_options : 8; }
+static size_t header_of(const struct shape *shape)
+{
+    return shape->protocol == IPPROTO_TCP ? 20 + shape->tcp_options : 8;
+}
 
 static void put16(uint8_t *p, unsigned int value)
 {
@@ -90,7 +93,8 @@ static unsigned int sum(const uint8_t *p, size_t len, unsigned int with)
     return with;
 }
 
-static void check_segment(const struct shape *shape, const uint8_t *segment, size_t len, size_t n, size_t at, size_t payload)
+static void check_segment(const struct shape *shape, const uint8_t *segment, size_t len, size_t n, size_t at,
+                          size_t payload)
 {
     const uint8_t *ip = segment + l3_of(shape), *l4 = segment + l4_of(shape);
     size_t l4_len = len - l4_of(shape);

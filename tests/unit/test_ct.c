@@ -440,9 +440,10 @@ send_packets(void *number)
     struct flow flow;
 
     for (int i = 0; i < N_PACKETS; i++) {
-        char *text = xasprintf("in_port(1)," ETHERNET "eth_type(0x0800),ipv4(src=10.0.0.%d,dst=10.0.0.%d,proto=17,ttl=64),"
-                               "udp(src=%d,dst=%d)", i & 1 ? 2 : 1, i & 1 ? 1 : 2, i & 1 ? 53 : 1000 + i / 2,
-                               i & 1 ? 1000 + i / 2 : 53);
+        char *text
+            = xasprintf("in_port(1)," ETHERNET "eth_type(0x0800),ipv4(src=10.0.0.%d,dst=10.0.0.%d,proto=17,ttl=64),"
+                        "udp(src=%d,dst=%d)",
+                        i & 1 ? 2 : 1, i & 1 ? 1 : 2, i & 1 ? 53 : 1000 + i / 2, i & 1 ? 1000 + i / 2 : 53);
 
         packets[i] = make_packet(text, &flow);
         free(text);

@@ -255,9 +255,11 @@ static void test_locked(void **state)
 /* What two CPUs made of the same words: none of it is lost, and the dead stay dead. */
 static void test_merge(void **state)
 {
-    uint64_t old = DP_CT_PUT(0ull, DP_CT_STATE_WIN(0), 16, 100) | DP_CT_PUT(0ull, DP_CT_STATE_TCP(0), 4, DP_CT_TCP_SYN_SENT);
+    uint64_t old
+        = DP_CT_PUT(0ull, DP_CT_STATE_WIN(0), 16, 100) | DP_CT_PUT(0ull, DP_CT_STATE_TCP(0), 4, DP_CT_TCP_SYN_SENT);
     uint64_t ours = DP_CT_PUT(old, DP_CT_STATE_WIN(0), 16, 300);
-    uint64_t theirs = DP_CT_PUT(DP_CT_PUT(old, DP_CT_STATE_WIN(0), 16, 200), DP_CT_STATE_TCP(0), 4, DP_CT_TCP_ESTABLISHED)
+    uint64_t theirs
+        = DP_CT_PUT(DP_CT_PUT(old, DP_CT_STATE_WIN(0), 16, 200), DP_CT_STATE_TCP(0), 4, DP_CT_TCP_ESTABLISHED)
         | DP_CT_DEAD;
     uint64_t merged = dp_ct_merge_state(old, ours, theirs);
 

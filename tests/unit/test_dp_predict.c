@@ -124,7 +124,8 @@ static union dp_key make_mask(void)
     return mask;
 }
 
-/* A frame like '*from', but for what chance changes: bytes, the length of IP, the end, a checksum that is left to others. */
+/* A frame like '*from', but for what chance changes: bytes, the length of IP, the end, a checksum that is left to
+ * others. */
 static struct frame mutate(const struct frame *from)
 {
     struct frame f = *from;
@@ -182,7 +183,8 @@ static int parse(struct world *w, struct dp_frame *frame, union dp_key *key)
 }
 
 /* Of two frames that were parsed: what a prediction cannot tell apart. */
-static bool same_kind(const struct frame *a, const struct dp_frame *in_a, const struct frame *b, const struct dp_frame *in_b)
+static bool same_kind(const struct frame *a, const struct dp_frame *in_a, const struct frame *b,
+                      const struct dp_frame *in_b)
 {
     return in_a->l3 == in_b->l3 && in_a->l4 == in_b->l4 && (in_a->has | DP_HAS_SHORT) == (in_b->has | DP_HAS_SHORT)
         && !memcmp(a->bytes + 12, b->bytes + 12, 2)
@@ -190,7 +192,8 @@ static bool same_kind(const struct frame *a, const struct dp_frame *in_a, const 
         && (in_a->has & DP_HAS_UDP || a->bytes[in_a->l4 + 12] >> 4 == b->bytes[in_b->l4 + 12] >> 4);
 }
 
-/* A frame is taken for one of the flow if and only if parsing and the mask say so, and then it is described as parsing does. */
+/* A frame is taken for one of the flow if and only if parsing and the mask say so, and then it is described as parsing
+ * does. */
 static void test_frames(void **state)
 {
     struct world *w = *state;
@@ -313,7 +316,8 @@ static void send(struct world *w, struct frame frame)
     assert_int_equal(outcome.to, 5);
 }
 
-/* Frames of two flows by turns are hardly predicted, those of one flow are again; every frame is counted once, for its flow. */
+/* Frames of two flows by turns are hardly predicted, those of one flow are again; every frame is counted once, for its
+ * flow. */
 static void test_trains(void **state)
 {
     struct world *w = *state;

@@ -265,7 +265,8 @@ static uint32_t
 set_at(struct dpif_xdp_meters *meters, uint32_t id, uint32_t openflow_id, uint32_t burst)
 {
     struct ofputil_meter_band band = { .type = OFPMBT13_DROP, .rate = 1, .burst_size = burst };
-    struct ofputil_meter_config config = { .meter_id = openflow_id, .flags = OFPMF13_PKTPS, .n_bands = 1, .bands = &band };
+    struct ofputil_meter_config config
+        = { .meter_id = openflow_id, .flags = OFPMF13_PKTPS, .n_bands = 1, .bands = &band };
     uint32_t slot = UINT32_MAX;
 
     assert_int_equal(dpif_xdp_meter_set(meters, (ofproto_meter_id) { .uint32 = id }, &config), 0);

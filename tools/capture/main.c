@@ -256,8 +256,9 @@ static int run(struct session *s)
         poll(fds, 2, FOLLOW_MS);
         oxdp_capture_read(s->capture, put_captured, s);
         if (s->socket.pid && !oxdp_child_read(&s->socket, put, s)) {
-            return complain(s->port, strdup(!is_there(s) ? "the device has gone" : "its tcpdump ended; see what \"tcpdump -p -i PORT\" "
-                                            "says"));
+            return complain(s->port,
+                            strdup(!is_there(s) ? "the device has gone"
+                                                : "its tcpdump ended; see what \"tcpdump -p -i PORT\" says"));
         }
         fflush(s->out);
     }
@@ -293,7 +294,8 @@ static void finish(struct session *s)
     if (s->out) {
         fprintf(stderr, "%llu packets captured\n", (unsigned long long) s->n);
         if (missed.beyond_rate || missed.unread) {
-            fprintf(stderr, "%llu packets more matched in XDP and tcx: %llu above --rate %u, %llu while the buffer was full\n",
+            fprintf(stderr,
+                    "%llu packets more matched in XDP and tcx: %llu above --rate %u, %llu while the buffer was full\n",
                     (unsigned long long) (missed.beyond_rate + missed.unread), (unsigned long long) missed.beyond_rate,
                     s->config.rate, (unsigned long long) missed.unread);
         }

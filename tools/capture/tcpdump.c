@@ -110,8 +110,24 @@ int oxdp_tcpdump_capture(const char *device, const char *direction, uint32_t sna
 {
     char bytes[16];
     char *const argv[] = {
-        "tcpdump", "-i", (char *) device, "-Q", (char *) direction, "-s", bytes, "-p", "-n", "-q", "--immediate-mode", "-U",
-        "--time-stamp-precision=nano", "-w", "-", "--", (char *) expression, NULL,
+        "tcpdump",
+        "-i",
+        (char *) device,
+        "-Q",
+        (char *) direction,
+        "-s",
+        bytes,
+        "-p",
+        "-n",
+        "-q",
+        "--immediate-mode",
+        "-U",
+        "--time-stamp-precision=nano",
+        "-w",
+        "-",
+        "--",
+        (char *) expression,
+        NULL,
     };
     int errors = open("/dev/null", O_WRONLY | O_CLOEXEC), saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     int err;
@@ -140,7 +156,8 @@ int oxdp_tcpdump_print(char *const flags[], struct oxdp_child *ret_child)
     return start(argv, true, ret_child);
 }
 
-bool oxdp_child_read(struct oxdp_child *child, void (*each)(const struct oxdp_pcap_packet *, const void *data, void *aux), void *aux)
+bool oxdp_child_read(struct oxdp_child *child,
+                     void (*each)(const struct oxdp_pcap_packet *, const void *data, void *aux), void *aux)
 {
     ssize_t got = read(child->fd, child->room + child->n, OXDP_PCAP_ROOM - child->n);
     size_t at = 0;

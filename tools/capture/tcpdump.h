@@ -27,8 +27,8 @@ struct oxdp_child {
     uint8_t *room;                      /* OXDP_PCAP_ROOM bytes. */
 };
 
-/* Translates 'expression' for Ethernet frames; '*ret_filter' is malloc'd.  Returns the number of its instructions; or -1, and
- * tcpdump or this has said why on standard error. */
+/* Translates 'expression' for Ethernet frames; '*ret_filter' is malloc'd.  Returns the number of its instructions; or
+ * -1, and tcpdump or this has said why on standard error. */
 int oxdp_tcpdump_compile(const char *expression, struct sock_filter **ret_filter);
 
 /* Starts one that captures what packet sockets of 'device' see in 'direction' ("in" ...).  0 or a negative errno. */
@@ -39,7 +39,8 @@ int oxdp_tcpdump_capture(const char *device, const char *direction, uint32_t sna
 int oxdp_tcpdump_print(char *const flags[], struct oxdp_child *ret_child);
 
 /* Reads what 'child' captured, without waiting, and calls 'each'.  False if it has ended. */
-bool oxdp_child_read(struct oxdp_child *child, void (*each)(const struct oxdp_pcap_packet *, const void *data, void *aux), void *aux);
+bool oxdp_child_read(struct oxdp_child *child,
+                     void (*each)(const struct oxdp_pcap_packet *, const void *data, void *aux), void *aux);
 
 /* Closes the pipe, sends 'signal' if that is not 0, and waits for the end. */
 void oxdp_child_end(struct oxdp_child *child, int signal);

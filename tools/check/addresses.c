@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moving the addresses of a device to a bridge's internal port: one command, so that a host that is reached over the device
- * gets through it. */
+/* Moving the addresses of a device to a bridge's internal port: one command, so that a host that is reached over the
+ * device gets through it. */
 #include "tools/check/check.h"
 
 #include <arpa/inet.h>
@@ -27,7 +27,8 @@ static bool write_address(const struct ifaddrs *, char *text, size_t size);
 static void add_ipv4_routes(struct text *, const char *ifname);
 static void add_ipv6_routes(struct text *, const char *ifname);
 
-unsigned int oxdp_check_addresses(const char *ifname, char *names, size_t names_size, char *command, size_t command_size)
+unsigned int oxdp_check_addresses(const char *ifname, char *names, size_t names_size, char *command,
+                                  size_t command_size)
 {
     struct text list = { .at = names, .size = names_size }, moves = { .at = command, .size = command_size };
     char address[INET6_ADDRSTRLEN + 8];
@@ -39,10 +40,13 @@ unsigned int oxdp_check_addresses(const char *ifname, char *names, size_t names_
     if (oxdp_link_get(ifname, &link) || getifaddrs(&all)) {
         return 0;
     }
-    add(&moves, "nohup sh -c 'ovs-vsctl --may-exist add-br " BRIDGE " -- set bridge " BRIDGE " datapath_type=xdp "
-        "other_config:hwaddr=\\\"%02x:%02x:%02x:%02x:%02x:%02x\\\" -- --may-exist add-port " BRIDGE " %s && ip address flush dev %s "
-        "&& ip link set dev " BRIDGE " up", link.address[0], link.address[1], link.address[2], link.address[3], link.address[4],
-        link.address[5], ifname, ifname);
+    add(&moves,
+        "nohup sh -c 'ovs-vsctl --may-exist add-br " BRIDGE " -- set bridge " BRIDGE " datapath_type=xdp "
+        "other_config:hwaddr=\\\"%02x:%02x:%02x:%02x:%02x:%02x\\\" -- --may-exist add-port " BRIDGE
+        " %s && ip address flush dev %s "
+        "&& ip link set dev " BRIDGE " up",
+        link.address[0], link.address[1], link.address[2], link.address[3], link.address[4], link.address[5], ifname,
+        ifname);
     for (const struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
         if (!strcmp(ifa->ifa_name, ifname) && write_address(ifa, address, sizeof address)) {
             add(&list, "%s%s", n++ ? ", " : "", address);
@@ -102,7 +106,8 @@ static bool write_address(const struct ifaddrs *ifa, char *text, size_t size)
     return false;
 }
 
-/* Those with a gateway; the others come with the addresses.  See proc(5) for the file, whose numbers are in network order. */
+/* Those with a gateway; the others come with the addresses.  See proc(5) for the file, whose numbers are in network
+ * order. */
 static void add_ipv4_routes(struct text *moves, const char *ifname)
 {
     FILE *routes = fopen("/proc/self/net/route", "re");
@@ -151,7 +156,8 @@ static void add_ipv6_routes(struct text *moves, const char *ifname)
     unsigned int len, metric, flags;
 
     while (routes && fgets(line, sizeof line, routes)) {
-        if (sscanf(line, "%32s %x %*s %*s %32s %x %*x %*x %x %63s", to_hex, &len, gateway_hex, &metric, &flags, name) == 6
+        if (sscanf(line, "%32s %x %*s %*s %32s %x %*x %*x %x %63s", to_hex, &len, gateway_hex, &metric, &flags, name)
+                == 6
             && !strcmp(name, ifname) && flags & RTF_GATEWAY && !(flags & RTF_ADDRCONF)) {
             char to_text[INET6_ADDRSTRLEN], gateway_text[INET6_ADDRSTRLEN];
             struct in6_addr to, gateway;
@@ -159,7 +165,8 @@ static void add_ipv6_routes(struct text *moves, const char *ifname)
             if (read_ipv6(to_hex, &to) && read_ipv6(gateway_hex, &gateway)) {
                 inet_ntop(AF_INET6, &to, to_text, sizeof to_text);
                 inet_ntop(AF_INET6, &gateway, gateway_text, sizeof gateway_text);
-                add(moves, " && ip -6 route replace %s/%u via %s dev " BRIDGE " metric %u", to_text, len, gateway_text, metric);
+                add(moves, " && ip -6 route replace %s/%u via %s dev " BRIDGE " metric %u", to_text, len, gateway_text,
+                    metric);
             }
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The questions of ovs-xdp-check.  Each function adds facts (tools/check/fact.h) and changes nothing on this machine. */
+/* The questions of ovs-xdp-check.  Each function adds facts (tools/check/fact.h) and changes nothing on this
+ * machine. */
 #ifndef TOOLS_CHECK_H
 #define TOOLS_CHECK_H 1
 
@@ -21,9 +22,10 @@ void oxdp_check_device(const char *ifname);
 /* All devices of this network namespace but loopback. */
 void oxdp_check_all_devices(void);
 
-/* If device 'ifname' has addresses, the command that moves them, and routes with a gateway, to the internal port of a bridge.
- * How many addresses; 'names' are those, with commas between them. */
-unsigned int oxdp_check_addresses(const char *ifname, char *names, size_t names_size, char *command, size_t command_size);
+/* If device 'ifname' has addresses, the command that moves them, and routes with a gateway, to the internal port of a
+ * bridge.  How many addresses; 'names' are those, with commas between them. */
+unsigned int oxdp_check_addresses(const char *ifname, char *names, size_t names_size, char *command,
+                                  size_t command_size);
 
 /* Whether this process has the capability, one of CAP_*. */
 bool oxdp_check_has_capability(int capability);

@@ -57,8 +57,8 @@ void oxdp_check_device(const char *ifname)
 
     err = err ? err : oxdp_device_get(ifname, &dev.facts);
     if (err) {
-        oxdp_fact(OXDP_REFUSED, ifname, "device", "ip link show", "there is no such device in this network namespace (%s)",
-                  strerror(-err));
+        oxdp_fact(OXDP_REFUSED, ifname, "device", "ip link show",
+                  "there is no such device in this network namespace (%s)", strerror(-err));
         return;
     }
     dev.tells = !oxdp_netdev_features(dev.link.ifindex, &dev.features);
@@ -102,9 +102,11 @@ void oxdp_check_all_devices(void)
 static bool is_possible(const struct device *dev)
 {
     if (dev->link.type != ARPHRD_ETHER) {
-        oxdp_fact(OXDP_REFUSED, dev->name, "device", dev->link.flags & IFF_LOOPBACK ? NULL : "use an Ethernet device, for example a "
-                  "tap instead of a tun", "it is no Ethernet device (type %u%s%s)", dev->link.type,
-                  dev->link.kind[0] ? ", " : "", dev->link.kind);
+        oxdp_fact(OXDP_REFUSED, dev->name, "device",
+                  dev->link.flags & IFF_LOOPBACK ? NULL
+                                                 : "use an Ethernet device, for example a tap instead of a tun",
+                  "it is no Ethernet device (type %u%s%s)", dev->link.type, dev->link.kind[0] ? ", " : "",
+                  dev->link.kind);
         return false;
     }
     if (!strncmp(dev->link.alias, OUR_ALIAS, strlen(OUR_ALIAS))) {
@@ -133,8 +135,8 @@ static void check_driver(const struct device *dev)
     const char *driver = dev->facts.driver[0] ? dev->facts.driver : dev->link.kind[0] ? dev->link.kind : "unknown";
     bool native = dev->tells ? dev->features & BASIC : dev->is_veth || !strcmp(driver, "tun");
 
-    oxdp_fact(OXDP_OK, dev->name, "driver", NULL, "%s, %u receive and %u transmit queues", driver, dev->facts.n_rx_queues,
-              dev->facts.n_tx_queues);
+    oxdp_fact(OXDP_OK, dev->name, "driver", NULL, "%s, %u receive and %u transmit queues", driver,
+              dev->facts.n_rx_queues, dev->facts.n_tx_queues);
     if (native) {
         oxdp_fact(OXDP_OK, dev->name, "xdp", NULL, "native XDP, %s, %s multi-buffer (which OVS-XDP does not use)",
                   !dev->tells ? "not known whether with zero-copy"
@@ -144,8 +146,10 @@ static void check_driver(const struct device *dev)
         oxdp_fact(OXDP_OK, dev->name, "xdp", NULL, "the kernel does not say whether driver %s has native XDP; "
                   "options:xdp-mode=best-effort tries it", driver);
     } else {
-        oxdp_fact(OXDP_WARNING, dev->name, "xdp", dev->tcx ? NULL : "options:xdp-hook=tcx where segmented TCP matters more than "
-                  "packets", "driver %s has no native XDP as the device is set up now: generic XDP works, but is slow", driver);
+        oxdp_fact(OXDP_WARNING, dev->name, "xdp",
+                  dev->tcx ? NULL
+                           : "options:xdp-hook=tcx where segmented TCP matters more than packets",
+                  "driver %s has no native XDP as the device is set up now: generic XDP works, but is slow", driver);
     }
 }
 
@@ -166,19 +170,23 @@ static void check_mtu(const struct device *dev)
         snprintf(bound, sizeof bound, "; the device itself allows %u", dev->link.max_mtu);
     }
     if (dev->link.mtu <= limit) {
-        oxdp_fact(OXDP_OK, dev->name, "mtu", NULL, "%u, of at most %u with hook %s%s; with native XDP a driver may allow less",
-                  dev->link.mtu, limit, dev->tcx ? "tcx" : "xdp", bound);
+        oxdp_fact(OXDP_OK, dev->name, "mtu", NULL,
+                  "%u, of at most %u with hook %s%s; with native XDP a driver may allow less", dev->link.mtu, limit,
+                  dev->tcx ? "tcx" : "xdp", bound);
         return;
     }
     if (oxdp_check_is_plain(dev->name)) {
         snprintf(todo, sizeof todo, "ip link set dev %s mtu %u", dev->name, limit);
     }
     if (dev->tcx) {
-        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than the %u bytes that tcx hands to the engine: longer "
-                  "packets are lost where no flow is known yet", dev->link.mtu, limit);
+        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo,
+                  "%u is more than the %u bytes that tcx hands to the engine: longer packets are lost where no flow is "
+                  "known yet",
+                  dev->link.mtu, limit);
     } else {
-        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo, "%u is more than XDP takes, which is %u: tcx would serve the port, or the "
-                  "engine", dev->link.mtu, limit);
+        oxdp_fact(OXDP_WARNING, dev->name, "mtu", todo,
+                  "%u is more than XDP takes, which is %u: tcx would serve the port, or the engine",
+                  dev->link.mtu, limit);
     }
 }
 
@@ -200,7 +208,8 @@ static void check_master(const struct device *dev)
     } else if (plain) {
         snprintf(todo, sizeof todo, "ip link set dev %s nomaster", dev->name);
     }
-    oxdp_fact(OXDP_REFUSED, dev->name, "master", todo, "it is in %s %s, which would get no packet any more", master.kind, name);
+    oxdp_fact(OXDP_REFUSED, dev->name, "master", todo, "it is in %s %s, which would get no packet any more",
+              master.kind, name);
 }
 
 struct uppers {
@@ -224,14 +233,15 @@ static bool check_upper(const struct oxdp_link *link, void *uppers_)
     }
     for (size_t i = 0; i < sizeof takes_frames / sizeof takes_frames[0]; i++) {
         if (!strcmp(link->kind, takes_frames[i])) {
-            oxdp_fact(OXDP_REFUSED, uppers->lower->name, "upper", todo, "%s %s is on top of it and would get no packet any more",
-                      link->kind, link->name);
+            oxdp_fact(OXDP_REFUSED, uppers->lower->name, "upper", todo,
+                      "%s %s is on top of it and would get no packet any more", link->kind, link->name);
         }
     }
     for (size_t i = 0; i < sizeof gets_the_rest / sizeof gets_the_rest[0]; i++) {
         if (!strcmp(link->kind, gets_the_rest[i])) {
-            oxdp_fact(OXDP_WARNING, uppers->lower->name, "upper", "ovs-vsctl add-port BRIDGE NAME tag=VLAN -- set interface NAME "
-                      "type=internal", "%s %s is on top of it and would get no packet any more", link->kind, link->name);
+            oxdp_fact(OXDP_WARNING, uppers->lower->name, "upper",
+                      "ovs-vsctl add-port BRIDGE NAME tag=VLAN -- set interface NAME type=internal",
+                      "%s %s is on top of it and would get no packet any more", link->kind, link->name);
         }
     }
     return true;
@@ -249,8 +259,10 @@ static void check_addresses(const struct device *dev)
     char names[256], command[1536];
 
     if (oxdp_check_addresses(dev->name, names, sizeof names, command, sizeof command)) {
-        oxdp_fact(OXDP_WARNING, dev->name, "addresses", command, "it has %s: packets for them go to the switch, and the host is not "
-                  "reached by them until they are moved to a bridge's internal port", names);
+        oxdp_fact(OXDP_WARNING, dev->name, "addresses", command,
+                  "it has %s: packets for them go to the switch, and the host is not reached by them until they are "
+                  "moved to a bridge's internal port",
+                  names);
     }
 }
 
@@ -264,14 +276,16 @@ static void check_programs(const struct device *dev)
         if (oxdp_check_is_plain(dev->name)) {
             snprintf(todo, sizeof todo, "ip link set dev %s xdp off, or stop the program that attached it", dev->name);
         }
-        oxdp_fact(ours ? OXDP_OK : OXDP_WARNING, dev->name, "program", ours ? NULL : todo, "%s has its XDP hook: %s", owner,
-                  ours ? "OVS-XDP's own" : dev->tcx ? "only what it lets pass reaches the switch"
+        oxdp_fact(ours ? OXDP_OK : OXDP_WARNING, dev->name, "program", ours ? NULL : todo, "%s has its XDP hook: %s",
+                  owner, ours ? "OVS-XDP's own" : dev->tcx ? "only what it lets pass reaches the switch"
                   : "the switch's is refused there, and tcx serves the port, or the engine");
     }
     others = oxdp_tcx_is_native() ? oxdp_tcx_others_first(NULL, dev->link.ifindex) : 0;
     if (others) {
-        oxdp_fact(OXDP_WARNING, dev->name, "tcx", "bpftool net show", "%u foreign program%s at tcx before the switch: only packets "
-                  "for which they return TCX_NEXT would reach it", others, others == 1 ? "" : "s");
+        oxdp_fact(OXDP_WARNING, dev->name, "tcx", "bpftool net show",
+                  "%u foreign program%s at tcx before the switch: only packets for which they return TCX_NEXT would "
+                  "reach it",
+                  others, others == 1 ? "" : "s");
     }
 }
 
@@ -286,8 +300,9 @@ static void check_filters(const struct device *dev)
     if (oxdp_check_is_plain(dev->name)) {
         snprintf(todo, sizeof todo, "tc filter show dev %s ingress", dev->name);
     }
-    oxdp_fact(OXDP_WARNING, dev->name, "filter", todo, "it has filters of tc at ingress (the first: %s, pref %u): they see no packet "
-              "that the switch takes", filter.kind, filter.priority);
+    oxdp_fact(OXDP_WARNING, dev->name, "filter", todo,
+              "it has filters of tc at ingress (the first: %s, pref %u): they see no packet that the switch takes",
+              filter.kind, filter.priority);
 }
 
 /* Packets into a container. */
@@ -296,8 +311,10 @@ static void check_shortcut(const struct device *dev)
     struct oxdp_shortcut shortcut;
     const char *why = oxdp_shortcut_get(dev->name, &shortcut);
 
-    oxdp_fact(OXDP_OK, dev->name, "redirect-peer", NULL, "%s%s", why ? "not used: " : "packets to it are redirected into its "
-              "peer", why ? why : "");
+    oxdp_fact(OXDP_OK, dev->name, "redirect-peer", NULL, "%s%s",
+              why ? "not used: "
+                  : "packets to it are redirected into its peer",
+              why ? why : "");
 }
 
 /* Native XDP on a veth depends on its peer, wherever that is. */
@@ -311,20 +328,22 @@ static void check_peer(const struct device *dev)
     int fd = oxdp_peer_open(&dev->link, name);
 
     if (fd < 0) {
-        oxdp_fact(OXDP_WARNING, dev->name, "peer", "keep the namespace in /run/netns, or use options:xdp-hook=tcx", "its peer "
-                  "cannot be set up (%s): with hook xdp, CHECKSUM_PARTIAL packets go to the engine",
+        oxdp_fact(OXDP_WARNING, dev->name, "peer", "keep the namespace in /run/netns, or use options:xdp-hook=tcx",
+                  "its peer cannot be set up (%s): with hook xdp, CHECKSUM_PARTIAL packets go to the engine",
                   fd == -ENOENT ? "no process or mount shows its network namespace" : strerror(-fd));
         return;
     }
     oxdp_fact(OXDP_OK, dev->name, "peer", NULL, "its peer is %s in %s", name, where);
     if (!oxdp_ethtool_queues(fd, name, &n_rx, &n_tx) && n_tx > dev->facts.n_rx_queues) {
-        oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "queues", "make the pair with as many receive queues here (ip link "
-                  "add ... numrxqueues N)", "its peer has %u transmit queues, more than the %u receive queues here: native "
-                  "XDP is refused", n_tx, dev->facts.n_rx_queues);
+        oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "queues",
+                  "make the pair with as many receive queues here (ip link add ... numrxqueues N)",
+                  "its peer has %u transmit queues, more than the %u receive queues here: native XDP is refused",
+                  n_tx, dev->facts.n_rx_queues);
     }
     if (!oxdp_link_get_in(dev->link.peer_nsid, dev->link.peer_ifindex, &peer, NULL) && peer.mtu > limit) {
-        oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "peer-mtu", "set it to that or less, there", "the MTU of its other "
-                  "end is %u: native XDP is refused above %u", peer.mtu, limit);
+        oxdp_fact(dev->tcx ? OXDP_OK : OXDP_WARNING, dev->name, "peer-mtu", "set it to that or less, there",
+                  "the MTU of its peer is %u: native XDP is refused above %u",
+                  peer.mtu, limit);
     }
     close(fd);
 }

@@ -32,7 +32,8 @@ static struct fact *facts;
 static size_t n_facts, n_allocated;
 static int send_fd = -1;
 
-void oxdp_fact(enum oxdp_verdict verdict, const char *about, const char *name, const char *todo, const char *format, ...)
+void oxdp_fact(enum oxdp_verdict verdict, const char *about, const char *name, const char *todo, const char *format,
+               ...)
 {
     struct fact fact = { .verdict = verdict };
     va_list args;
@@ -130,7 +131,8 @@ static void make_one_line(char *text)
 
 static void print_text(const struct fact *fact, int about_width, int name_width)
 {
-    printf("%-7s  %-*s  %-*s  %s", verdicts[fact->verdict], about_width, fact->about, name_width, fact->name, fact->text);
+    printf("%-7s  %-*s  %-*s  %s", verdicts[fact->verdict], about_width, fact->about, name_width, fact->name,
+           fact->text);
     if (fact->todo[0]) {
         printf(". Do: %s", fact->todo);
     }

@@ -8,14 +8,15 @@
 
 enum oxdp_verdict {
     OXDP_OK,
-    OXDP_WARNING,               /* It would work, but not as well as it could, or with an effect that is easily missed. */
+    OXDP_WARNING,               /* It would work, but not as well as it could, or with an effect that is easily
+                                 * missed. */
     OXDP_REFUSED,               /* OVS-XDP would refuse it. */
 };
 
 #define OXDP_HOST "host"        /* What a fact is about, if not a device. */
 
-/* Adds a fact about 'about' (OXDP_HOST or the name of a device): 'name' is a word for scripts, 'format' gives a sentence,
- * 'todo' the command or the sentence that says what to do, NULL if there is nothing. */
+/* Adds a fact about 'about' (OXDP_HOST or the name of a device): 'name' is a word for scripts, 'format' gives a
+ * sentence, 'todo' the command or the sentence that says what to do, NULL if there is nothing. */
 void oxdp_fact(enum oxdp_verdict, const char *about, const char *name, const char *todo, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

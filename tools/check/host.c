@@ -21,7 +21,8 @@
 #define BPFFS "/sys/fs/bpf"
 #define MB (1024 * 1024)
 
-/* The tables, threads and packet memory of a datapath with its default settings, and something for the switch itself. */
+/* The tables, threads and packet memory of a datapath with its default settings, and something for the switch
+ * itself. */
 #define WANTED_MB 256
 
 static void check_kernel(void);
@@ -47,8 +48,8 @@ static void check_kernel(void)
     struct utsname name;
 
     if (!uname(&name)) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "kernel", NULL, "%s %s, %s; what it can do is probed below", name.sysname, name.release,
-                  name.machine);
+        oxdp_fact(OXDP_OK, OXDP_HOST, "kernel", NULL, "%s %s, %s; what it can do is probed below", name.sysname,
+                  name.release, name.machine);
     }
 }
 
@@ -64,13 +65,15 @@ static const struct capability capabilities[] = {
     { CAP_NET_ADMIN, "CAP_NET_ADMIN", false, OXDP_REFUSED, "attaching programs and setting devices up" },
     { CAP_NET_RAW, "CAP_NET_RAW", false, OXDP_REFUSED, "AF_XDP and packet sockets" },
     { CAP_BPF, "CAP_BPF", true, OXDP_REFUSED, "loading programs" },
-    { CAP_PERFMON, "CAP_PERFMON", true, OXDP_WARNING, "flow tables in programs: without it the verifier refuses their "
-      "arithmetic with pointers, and the engine gets every packet" },
-    { CAP_IPC_LOCK, "CAP_IPC_LOCK", false, OXDP_WARNING, "packet memory beyond the limit on locked memory (ulimit -l)" },
-    { CAP_NET_BROADCAST, "CAP_NET_BROADCAST", false, OXDP_WARNING, "noticing changes of veths' peers in other "
-      "network namespaces" },
-    { CAP_SYS_ADMIN, "CAP_SYS_ADMIN", false, OXDP_WARNING, "setting up veths' peers in other network namespaces, "
-      "mounting bpffs, naming foreign programs" },
+    { CAP_PERFMON, "CAP_PERFMON", true, OXDP_WARNING,
+      "flow tables in programs: without it the verifier refuses their arithmetic with pointers, and the engine gets "
+      "every packet" },
+    { CAP_IPC_LOCK, "CAP_IPC_LOCK", false, OXDP_WARNING,
+      "packet memory beyond the limit on locked memory (ulimit -l)" },
+    { CAP_NET_BROADCAST, "CAP_NET_BROADCAST", false, OXDP_WARNING,
+      "noticing changes of veths' peers in other network namespaces" },
+    { CAP_SYS_ADMIN, "CAP_SYS_ADMIN", false, OXDP_WARNING,
+      "setting up veths' peers in other network namespaces, mounting bpffs, naming foreign programs" },
 };
 
 static void check_capabilities(void)
@@ -83,12 +86,14 @@ static void check_capabilities(void)
         if (oxdp_check_has_capability(cap->number)) {
             oxdp_fact(OXDP_OK, OXDP_HOST, "privilege", NULL, "%s: present, for %s", cap->name, cap->what_for);
         } else if (cap->admin_does && oxdp_check_has_capability(CAP_SYS_ADMIN)) {
-            oxdp_fact(OXDP_OK, OXDP_HOST, "privilege", NULL, "%s: CAP_SYS_ADMIN stands for it, for %s", cap->name, cap->what_for);
+            oxdp_fact(OXDP_OK, OXDP_HOST, "privilege", NULL, "%s: CAP_SYS_ADMIN stands for it, for %s", cap->name,
+                      cap->what_for);
         } else {
-            snprintf(todo, sizeof todo, "run as root, or add %s to AmbientCapabilities= and CapabilityBoundingSet= of the unit",
+            snprintf(todo, sizeof todo,
+                     "run as root, or add %s to AmbientCapabilities= and CapabilityBoundingSet= of the unit",
                      cap->name);
-            oxdp_fact(cap->without, OXDP_HOST, "privilege", todo, "%s: missing (this process has uid %u), for %s", cap->name,
-                      (unsigned int) geteuid(), cap->what_for);
+            oxdp_fact(cap->without, OXDP_HOST, "privilege", todo, "%s: missing (this process has uid %u), for %s",
+                      cap->name, (unsigned int) geteuid(), cap->what_for);
         }
     }
 }
@@ -126,7 +131,8 @@ static void check_lockdown(void)
     mode = strchr(line, '[');
     mode = mode ? strtok((char *) mode, "[]") : line;
     if (!strcmp(mode, "confidentiality")) {
-        oxdp_fact(OXDP_WARNING, OXDP_HOST, "lockdown", "boot without lockdown=confidentiality if the program is refused below",
+        oxdp_fact(OXDP_WARNING, OXDP_HOST, "lockdown",
+                  "boot without lockdown=confidentiality if the program is refused below",
                   "%s: BPF programs may not read the kernel's memory", mode);
     } else {
         oxdp_fact(OXDP_OK, OXDP_HOST, "lockdown", NULL, "%s: does not concern the switch", mode);
@@ -144,14 +150,16 @@ static void check_jit(void)
         oxdp_fact(OXDP_WARNING, OXDP_HOST, "jit", "sysctl -w net.core.bpf_jit_harden=1",
                   "bpf_jit_harden is 2: programs of root are blinded, too, which makes the switch slower");
     } else if (access("/proc/sys/net/core/bpf_jit_enable", F_OK)) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "jit", NULL, "only the host's first network namespace says whether the kernel compiles BPF "
-                  "programs (net.core.bpf_jit_enable)");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "jit", NULL,
+                  "only the host's first network namespace says whether the kernel compiles BPF programs "
+                  "(net.core.bpf_jit_enable)");
     } else {
         oxdp_fact(OXDP_OK, OXDP_HOST, "jit", NULL, "the kernel compiles BPF programs");
     }
     if (oxdp_check_read_line("/proc/sys/kernel/unprivileged_bpf_disabled", line, sizeof line)) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "unprivileged", NULL, "unprivileged_bpf_disabled is %s; the switch's programs are loaded "
-                  "with privileges", line);
+        oxdp_fact(OXDP_OK, OXDP_HOST, "unprivileged", NULL,
+                  "unprivileged_bpf_disabled is %s; the switch's programs are loaded with privileges",
+                  line);
     }
 }
 
@@ -169,8 +177,8 @@ static void check_bpffs(void)
         oxdp_fact(OXDP_WARNING, OXDP_HOST, "bpffs", "mount -t bpf bpf " BPFFS, "not mounted, and mounting it takes "
                   "CAP_SYS_ADMIN: %s", effect);
     } else if (fs.f_flags & ST_RDONLY) {
-        oxdp_fact(OXDP_WARNING, OXDP_HOST, "bpffs", "mount -o remount,rw " BPFFS, "mounted at " BPFFS ", but read-only: %s",
-                  effect);
+        oxdp_fact(OXDP_WARNING, OXDP_HOST, "bpffs", "mount -o remount,rw " BPFFS,
+                  "mounted at " BPFFS ", but read-only: %s", effect);
     } else if (access(BPFFS, W_OK)) {
         oxdp_fact(OXDP_WARNING, OXDP_HOST, "bpffs", "let the user of the daemon write to " BPFFS ", or run it as root",
                   "mounted at " BPFFS ", but uid %u may not write there: %s", (unsigned int) geteuid(), effect);
@@ -192,11 +200,12 @@ static void check_memory(void)
         fclose(file);
     }
     if (kb && kb / 1024 < WANTED_MB) {
-        oxdp_fact(OXDP_WARNING, OXDP_HOST, "memory", "free some, or make tables smaller: other_config:xdp-flows and xdp-umem-frames",
+        oxdp_fact(OXDP_WARNING, OXDP_HOST, "memory",
+                  "free some, or make tables smaller: other_config:xdp-flows and xdp-umem-frames",
                   "%llu MB are available; the switch with its default settings wants %u MB", kb / 1024, WANTED_MB);
     } else if (kb) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "memory", NULL, "%llu MB are available; the switch with its default settings wants %u MB",
-                  kb / 1024, WANTED_MB);
+        oxdp_fact(OXDP_OK, OXDP_HOST, "memory", NULL,
+                  "%llu MB are available; the switch with its default settings wants %u MB", kb / 1024, WANTED_MB);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-xdp-check: tells what OVS-XDP can do on this host, and what it would refuse and why, before anything is installed or
- * changed. */
+/* ovs-xdp-check: tells what OVS-XDP can do on this host, and what it would refuse and why, before anything is installed
+ * or changed. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -68,8 +68,9 @@ int main(int argc, char *argv[])
         oxdp_check_device(argv[i]);
     }
     if (!all && optind == argc) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "devices", NULL, "no device was named: \"ovs-xdp-check DEVICE...\" tells what it would be "
-                  "as a port, --all tells it of all");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "devices", NULL,
+                  "no device was named: \"ovs-xdp-check DEVICE...\" tells what it would be as a port, --all tells it "
+                  "of all");
     }
     return oxdp_facts_print(json) ? EXIT_REFUSED : EXIT_SUCCESS;
 }

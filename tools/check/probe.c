@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel lets us do is found out by doing it, with the programs and the memory of the daemon, on veth pairs in a
- * network namespace of its own.  A child process does it: the namespace and everything in it end with that, also if it
- * crashes, and nothing is pinned. */
+/* What the kernel lets us do is found out by doing it, with the programs and the memory of the daemon, on veth pairs in
+ * a network namespace of its own.  A child process does it: the namespace and everything in it end with that, also if
+ * it crashes, and nothing is pinned. */
 #include "tools/check/check.h"
 
 #include <errno.h>
@@ -68,8 +68,8 @@ void oxdp_check_probe(void)
     close(fds[0]);
     waitpid(child, &status, 0);
     if (WIFSIGNALED(status)) {
-        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "programs", "report it: ovs-xdp-report", "trying the programs ended with signal %d (%s)",
-                  WTERMSIG(status), strsignal(WTERMSIG(status)));
+        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "programs", "report it: ovs-xdp-report",
+                  "trying the programs ended with signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     }
 }
 
@@ -80,8 +80,9 @@ static void probe(void)
     struct oxdp_umem *umem = probe_umem();
 
     if (err) {
-        oxdp_fact(OXDP_WARNING, OXDP_HOST, "trial", "run it as root to know more", "attaching programs was not tried: no network "
-                  "namespace could be made for that (%s)", strerror(-err));
+        oxdp_fact(OXDP_WARNING, OXDP_HOST, "trial", "run it as root to know more",
+                  "attaching programs was not tried: no network namespace could be made for that (%s)",
+                  strerror(-err));
     } else if (probe_veth()) {
         if (progs && umem) {
             probe_native(progs, umem);
@@ -102,8 +103,9 @@ static struct oxdp_progs *probe_programs(void)
     char *error = NULL;
 
     if (oxdp_progs_load(&config, &progs, &error)) {
-        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "programs", "see the privileges above; if they are there, report it with the kernel's "
-                  "release", "the kernel refuses the switch's program: %s", error ? error : "no reason was given");
+        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "programs",
+                  "see the privileges above; if they are there, report it with the kernel's release",
+                  "the kernel refuses the switch's program: %s", error ? error : "no reason was given");
     } else {
         oxdp_fact(OXDP_OK, OXDP_HOST, "programs", NULL, "the kernel accepts the switch's XDP program");
     }
@@ -128,12 +130,15 @@ static struct oxdp_umem *probe_umem(void)
                   unlimited ? "; no limit" : "");
         break;
     case ENOBUFS:
-        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "memlock", "LimitMEMLOCK=infinity in the daemon's unit (\"ulimit -l unlimited\"), or "
-                  "CAP_IPC_LOCK, or a smaller other_config:xdp-umem-frames", "%u MB of packet memory are wanted, the limit on "
-                  "locked memory is %llu kB", megabytes, (unsigned long long) limit.rlim_cur / 1024);
+        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "memlock",
+                  "LimitMEMLOCK=infinity in the daemon's unit (\"ulimit -l unlimited\"), or CAP_IPC_LOCK, or a smaller "
+                  "other_config:xdp-umem-frames",
+                  "%u MB of packet memory are wanted, the limit on locked memory is %llu kB",
+                  megabytes, (unsigned long long) limit.rlim_cur / 1024);
         break;
     case EAFNOSUPPORT:
-        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "af-xdp", "a kernel with CONFIG_XDP_SOCKETS=y", "the kernel has no AF_XDP sockets");
+        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "af-xdp", "a kernel with CONFIG_XDP_SOCKETS=y",
+                  "the kernel has no AF_XDP sockets");
         break;
     default:
         oxdp_fact(OXDP_REFUSED, OXDP_HOST, "af-xdp", NULL, "%u MB of packet memory cannot be registered: %s", megabytes,
@@ -150,7 +155,8 @@ static bool probe_veth(void)
     err = err ? err : oxdp_device_up(NEAR);
     err = err ? err : oxdp_device_up(FAR);
     if (err) {
-        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "veth", err == -EOPNOTSUPP ? "a kernel with CONFIG_VETH (modprobe veth)" : NULL,
+        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "veth",
+                  err == -EOPNOTSUPP ? "a kernel with CONFIG_VETH (modprobe veth)" : NULL,
                   "a veth pair, which internal ports are, cannot be made: %s", strerror(-err));
         return false;
     }
@@ -172,9 +178,11 @@ static void probe_native(struct oxdp_progs *progs, struct oxdp_umem *umem)
     oxdp_fact(OXDP_OK, OXDP_HOST, "af-xdp", NULL, "AF_XDP sockets can be opened");
     fd = oxdp_sock_fd(sock);
     if (oxdp_progs_attach(progs, ifindex, true, true, XDP_PORT, &fd, 1, &error)) {
-        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "xdp", NULL, "the program cannot be attached to a veth as native XDP: %s", error);
+        oxdp_fact(OXDP_REFUSED, OXDP_HOST, "xdp", NULL, "the program cannot be attached to a veth as native XDP: %s",
+                  error);
     } else {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "xdp", NULL, "native XDP can be attached to a veth, which then takes redirected frames%s",
+        oxdp_fact(OXDP_OK, OXDP_HOST, "xdp", NULL,
+                  "native XDP can be attached to a veth, which then takes redirected frames%s",
                   oxdp_redirect_works(FAR) ? "" : " once its GRO is on");
         oxdp_progs_detach(progs, ifindex);
     }
@@ -193,8 +201,8 @@ static void probe_tcx(struct oxdp_progs *progs)
     } else if (oxdp_tcx_is_native()) {
         oxdp_fact(OXDP_OK, OXDP_HOST, "tcx", NULL, "tcx links can be attached");
     } else {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "tcx", NULL, "the kernel has no tcx (before Linux 6.6); clsact filters can be attached "
-                  "instead");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "tcx", NULL,
+                  "the kernel has no tcx (before Linux 6.6); clsact filters can be attached instead");
     }
     free(error);
 }
@@ -205,15 +213,18 @@ static void probe_questions(void)
     uint64_t features;
 
     if (oxdp_netdev_features(if_nametoindex(NEAR), &features)) {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "netdev-genl", NULL, "the kernel does not say what devices can do with XDP (before Linux 6.3); "
-                  "the daemon tries it instead");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "netdev-genl", NULL,
+                  "the kernel does not say what devices can do with XDP (before Linux 6.3); the daemon tries it "
+                  "instead");
     } else {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "netdev-genl", NULL, "the kernel says what devices can do with XDP, and when that changes");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "netdev-genl", NULL,
+                  "the kernel says what devices can do with XDP, and when that changes");
     }
     if (oxdp_shortcut_supported()) {
         oxdp_fact(OXDP_OK, OXDP_HOST, "redirect-peer", NULL, "packets can be redirected into a veth's peer");
     } else {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "redirect-peer", NULL, "not used: the kernel would not count such packets (before Linux 6.7), "
-                  "or has no BTF; packets into containers go through the veth");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "redirect-peer", NULL,
+                  "not used: the kernel would not count such packets (before Linux 6.7), or has no BTF; packets into "
+                  "containers go through the veth");
     }
 }

@@ -57,13 +57,13 @@ static void check_installed(void)
         snprintf(command, sizeof command, "timeout 5 %s --version 2> /dev/null", daemons[i]);
         if (!access(daemons[i], X_OK) && realpath(daemons[i], real) && ask(command, line, sizeof line)) {
             any = true;
-            oxdp_fact(OXDP_OK, OXDP_HOST, "installed", NULL, "%s%s%s: %s", daemons[i], strcmp(real, daemons[i]) ? " is " : "",
-                      strcmp(real, daemons[i]) ? real : "", line);
+            oxdp_fact(OXDP_OK, OXDP_HOST, "installed", NULL, "%s%s%s: %s", daemons[i],
+                      strcmp(real, daemons[i]) ? " is " : "", strcmp(real, daemons[i]) ? real : "", line);
         }
     }
     if (!any) {
-        oxdp_fact(OXDP_WARNING, OXDP_HOST, "installed", "apt-get install openvswitch-switch", "no Open vSwitch is installed: its "
-                  "database and tools are needed besides OVS-XDP's daemon");
+        oxdp_fact(OXDP_WARNING, OXDP_HOST, "installed", "apt-get install openvswitch-switch",
+                  "no Open vSwitch is installed: its database and tools are needed besides OVS-XDP's daemon");
     }
 }
 
@@ -72,8 +72,9 @@ static void check_module(void)
     if (access("/sys/module/openvswitch", F_OK)) {
         oxdp_fact(OXDP_OK, OXDP_HOST, "module", NULL, "openvswitch.ko is not loaded, and not needed");
     } else {
-        oxdp_fact(OXDP_OK, OXDP_HOST, "module", NULL, "openvswitch.ko is loaded: bridges with datapath_type=system use it, those "
-                  "with datapath_type=xdp do not");
+        oxdp_fact(OXDP_OK, OXDP_HOST, "module", NULL,
+                  "openvswitch.ko is loaded: bridges with datapath_type=system use it, those with datapath_type=xdp do "
+                  "not");
     }
 }
 
@@ -106,7 +107,8 @@ static void check_processes(void)
         if (name && !strncmp(name + 1, "ovs-vswitchd", strlen("ovs-vswitchd")) && is_here(entry->d_name)) {
             bool xdp = !strncmp(name + 1, "ovs-vswitchd-xdp", strlen("ovs-vswitchd-xdp"));
 
-            oxdp_fact(OXDP_OK, OXDP_HOST, "daemon", NULL, "%s runs in this network namespace (pid %s)%s", exe, entry->d_name,
+            oxdp_fact(OXDP_OK, OXDP_HOST, "daemon", NULL, "%s runs in this network namespace (pid %s)%s", exe,
+                      entry->d_name,
                       xdp ? ": it is OVS-XDP, and a second one is refused" : ", without datapath type xdp");
         }
     }
@@ -131,9 +133,11 @@ static void check_user(void)
 
             if (word && line[strspn(line, " \t")] != '#' && !strstr(word, "=root") && !strstr(word, "=\"root")
                 && !strstr(word, "=\"\"")) {
-                oxdp_fact(OXDP_REFUSED, OXDP_HOST, "user", "remove it there, and run the daemon as root or with the capabilities "
-                          "above from its unit", "%s sets the user of the daemon (%.*s): Open vSwitch then drops CAP_BPF, and no "
-                          "program loads", files[i], (int) strcspn(word, " \t\n"), word);
+                oxdp_fact(OXDP_REFUSED, OXDP_HOST, "user",
+                          "remove it there, and run the daemon as root or with the capabilities above from its unit",
+                          "%s sets the user of the daemon (%.*s): Open vSwitch then drops CAP_BPF, and no program "
+                          "loads",
+                          files[i], (int) strcspn(word, " \t\n"), word);
             }
         }
         if (file) {
