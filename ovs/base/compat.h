@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where releases of Open vSwitch differ in what we use of them: 3.1 to 3.7.
+/* Where releases of Open vSwitch differ in what we use of them: 3.1 to 4.0.
  *
  * OXDP_OVS is the release that we are built with, MAJOR * 100 + MINOR
  * (ovs/meson.build, which refuses others).  OXDP_OVS_IPF_PORT says whether
@@ -74,6 +74,63 @@ dpif_xdp_flow_dump_init(struct dpif_flow_dump *dump, const struct dpif *dpif,
     dump->terse = terse;
 #else
     dpif_flow_dump_init(dump, dpif, terse, types);
+#endif
+}
+
+/* Since 4.0 a batch may grow beyond NETDEV_MAX_BURST: it owns memory then, and
+ * cannot be assigned. */
+#if OXDP_OVS < 400
+static inline void
+dp_packet_batch_reset(struct dp_packet_batch *batch)
+{
+    dp_packet_batch_init(batch);
+}
+
+static inline void
+dp_packet_batch_destroy(struct dp_packet_batch *batch OVS_UNUSED)
+{
+}
+
+static inline void
+dp_packet_batch_swap(struct dp_packet_batch *a, struct dp_packet_batch *b)
+{
+    struct dp_packet_batch old = *a;
+
+    *a = *b;
+    *b = old;
+}
+#endif
+
+/* Since 3.7 the FTP helper knows EPRT and EPSV over IPv4, too. */
+#define DPIF_XDP_FTP_EXTENDED_IP4 (OXDP_OVS >= 307)
+
+/* Since 3.3 a packet is for the helper that the action names, or else for that
+ * of its connection, whatever its ports are. */
+#define DPIF_XDP_HELPER_OF_CONNECTION (OXDP_OVS >= 303)
+
+/* Until 3.7 actions have to be made ready for execution. */
+#if OXDP_OVS >= 400
+static inline void
+odp_execute_init(void)
+{
+}
+#endif
+
+/* Since 4.0 an argument, for hardware, is where a packet came from; the first
+ * function is for tests. */
+#if OXDP_OVS >= 400
+#define netdev_tnl_push_udp_header(NETDEV, PACKET, DATA) \
+    netdev_tnl_push_udp_header(NETDEV, NULL, PACKET, DATA)
+#endif
+static inline int
+dpif_xdp_push_header(const struct netdev *netdev,
+                     struct dp_packet_batch *batch,
+                     const struct ovs_action_push_tnl *data)
+{
+#if OXDP_OVS < 400
+    return netdev_push_header(netdev, batch, data);
+#else
+    return netdev_push_header(netdev, NULL, batch, data);
 #endif
 }
 

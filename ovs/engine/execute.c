@@ -16,6 +16,7 @@
 #include "odp-util.h"
 #include "openvswitch/match.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "ovs-thread.h"
 #include "packets.h"
 #include "timeval.h"
@@ -122,16 +123,16 @@ execute_action(void *aux_, struct dp_packet_batch *batch,
 }
 
 /* Makes '*batch' the packets that an action may consume and shorten: itself
- * if 'should_steal', else 'copy', filled with clones.  Applies what a "trunc"
- * before the action said. */
+ * if 'should_steal', else 'copy', filled with clones, which the caller
+ * destroys.  Applies what a "trunc" before the action said. */
 static void
 take_packets(struct dpif_xdp_ctx *ctx, struct dp_packet_batch **batch,
              struct dp_packet_batch *copy, bool should_steal)
 {
+    dp_packet_batch_init(copy);
     if (!should_steal) {
         struct dp_packet *packet;
 
-        dp_packet_batch_init(copy);
         copy->trunc = (*batch)->trunc;
         DP_PACKET_BATCH_FOR_EACH (i, packet, *batch) {
             dp_packet_batch_add(copy,
@@ -168,6 +169,7 @@ execute_lb_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
             dpif_xdp_bond_account(&ctx->dp->bonds, bond, hash, size);
         }
     }
+    dp_packet_batch_destroy(&copy);
 }
 
 static void
@@ -193,7 +195,7 @@ execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     }
 
     dpif_xdp_packets_make_room(batch, data->header_len);
-    if (netdev_push_header(port->netdev, batch, data)) {
+    if (dpif_xdp_push_header(port->netdev, batch, data)) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_PUSH, n);
         dp_packet_delete_batch(batch, true);
     } else if (dp_packet_batch_size(batch) < n) {
@@ -239,13 +241,13 @@ execute_tunnel_pop(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_POP,
                              n - dp_packet_batch_size(batch));
     }
-    if (dp_packet_batch_is_empty(batch)) {
-        return;
+    if (!dp_packet_batch_is_empty(batch)) {
+        DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+            packet->md.in_port.odp_port = port_no;
+        }
+        recirculate(ctx, batch);
     }
-    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        packet->md.in_port.odp_port = port_no;
-    }
-    recirculate(ctx, batch);
+    dp_packet_batch_destroy(&copy);
 }
 
 static void
@@ -264,9 +266,9 @@ execute_recirc(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         return;
     }
 
+    dp_packet_batch_init(&copy);
     if (!should_steal) {
         /* A pending "trunc" stays with the original and with the copy. */
-        dp_packet_batch_init(&copy);
         copy.trunc = batch->trunc;
         DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
             dp_packet_batch_add(&copy,
@@ -279,6 +281,7 @@ execute_recirc(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         packet->md.recirc_id = recirc_id;
     }
     recirculate(ctx, batch);
+    dp_packet_batch_destroy(&copy);
 }
 
 static void
@@ -299,6 +302,7 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         return;
     }
 
+    dp_packet_batch_init(&copy);
     if (batch->trunc && !should_steal) {
         take_packets(ctx, &batch, &copy, false);
         should_steal = true;
@@ -336,18 +340,20 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
                                                              actions.size));
             if (!should_steal && !dp_packet_batch_is_empty(&one)) {
                 /* Actions may have replaced the packet. */
-                dp_packet_batch_refill(batch, one.packets[0], i);
+                dp_packet_batch_add(batch, one.packets[0]);
             }
+            dp_packet_batch_destroy(&one);
         } else {
             dpif_xdp_count_drops(dp, DPIF_XDP_DROP_USERSPACE_ERROR, 1);
             if (should_steal) {
                 dp_packet_delete(packet);
             } else {
-                dp_packet_batch_refill(batch, packet, i);
+                dp_packet_batch_add(batch, packet);
             }
         }
     }
     ofpbuf_uninit(&actions);
+    dp_packet_batch_destroy(&copy);
     dpif_xdp_upcall_end(dp);
 }
 

@@ -11,6 +11,7 @@
 #include "odp-util.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/usdt.h"
 #include "ovs/flows/flows.h"
 #include "uuid.h"
@@ -30,6 +31,7 @@ struct flow_batches {
     struct flow_batch batches[NETDEV_MAX_BURST];
 };
 
+static void input_in_bursts(struct dpif_xdp_ctx *, struct dp_packet_batch *);
 static void drop_runts(struct dpif_xdp_ctx *, struct dp_packet_batch *);
 static void take_matched(struct dpif_xdp_ctx *, struct dp_packet_batch *,
                          const struct dpif_xdp_matched matched[],
@@ -58,6 +60,10 @@ dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
 {
     struct flow_batches flows;
 
+    if (OVS_UNLIKELY(dp_packet_batch_size(batch) > NETDEV_MAX_BURST)) {
+        input_in_bursts(ctx, batch);
+        return;
+    }
     flows.n = 0;
     if (matched) {
         take_matched(ctx, batch, matched, &flows);
@@ -73,7 +79,28 @@ dpif_xdp_input(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     }
     for (size_t i = 0; i < flows.n; i++) {
         execute_flow(ctx, &flows.batches[i]);
+        dp_packet_batch_destroy(&flows.batches[i].packets);
     }
+}
+
+/* As dpif_xdp_input(), for more than NETDEV_MAX_BURST packets, which
+ * reassembly makes since Open vSwitch 4.0. */
+static void
+input_in_bursts(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
+{
+    struct dp_packet_batch burst;
+    struct dp_packet *packet;
+
+    dp_packet_batch_init(&burst);
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        if (dp_packet_batch_size(&burst) == NETDEV_MAX_BURST) {
+            dpif_xdp_input(ctx, &burst, NULL);
+            dp_packet_batch_reset(&burst);
+        }
+        dp_packet_batch_add(&burst, packet);
+    }
+    dpif_xdp_input(ctx, &burst, NULL);
+    dp_packet_batch_destroy(&burst);
 }
 
 /* Sorts the packets of 'batch' into 'flows' and handles those that have
@@ -124,7 +151,7 @@ drop_runts(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
             dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PACKET, 1);
             dp_packet_delete(packet);
         } else {
-            dp_packet_batch_refill(batch, packet, i);
+            dp_packet_batch_add(batch, packet);
         }
     }
 }
@@ -159,7 +186,7 @@ take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
             go_on_with_flow(flows, flow, n_tracked, packet,
                             parse_tcp_flags(packet, NULL, NULL, NULL));
         } else if (any_miss || dpif_xdp_flow_actions(flow)->uses_hash) {
-            dp_packet_batch_refill(batch, packet, i);
+            dp_packet_batch_add(batch, packet);
         } else {
             /* This sets the offsets of the layers, too. */
             uint16_t tcp_flags = parse_tcp_flags(packet, NULL, NULL, NULL);
@@ -456,6 +483,7 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
                              actions->size,
                              dpif_xdp_actions_growth(actions->data,
                                                      actions->size));
+    dp_packet_batch_destroy(&batch);
 
     if (error != ENOSPC) {
         struct ofpbuf *install = put_actions->size ? put_actions : actions;

@@ -88,6 +88,7 @@ dpif_xdp_output_flush(struct dpif_xdp_ctx *ctx)
 {
     for (size_t i = 0; i < ctx->n_out; i++) {
         send_batch(ctx, ctx->out[i].port, &ctx->out[i].batch, false);
+        dp_packet_batch_destroy(&ctx->out[i].batch);
     }
     ctx->n_out = 0;
     if (ctx->dp->packets) {
@@ -106,7 +107,7 @@ find_out(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port, size_t n)
         if (out->port == port) {
             if (dp_packet_batch_size(&out->batch) + n > NETDEV_MAX_BURST) {
                 send_batch(ctx, port, &out->batch, true);
-                dp_packet_batch_init(&out->batch);
+                dp_packet_batch_reset(&out->batch);
             }
             return out;
         }

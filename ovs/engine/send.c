@@ -26,6 +26,7 @@
 #include "netdev-provider.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "timeval.h"
 #include "util.h"
 #include "core/xsk/sock.h"
@@ -42,6 +43,8 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_send);
 
 static void send_by_stack(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                           struct dp_packet_batch *);
+static size_t send_burst_by_stack(struct dpif_xdp_dp *, struct dpif_xdp_port *,
+                                  struct dp_packet_batch *, size_t n);
 static void send_short_ones(struct dpif_xdp_dp *, struct dpif_xdp_port *,
                             struct dp_packet_batch *);
 static void add_to_waiting(struct dpif_xdp_dp *, struct dpif_xdp_port *,
@@ -195,7 +198,7 @@ add_to_waiting(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
 
     waiting_lock(sender);
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        if (dp_packet_batch_is_full(&sender->waiting)) {
+        if (dp_packet_batch_size(&sender->waiting) == NETDEV_MAX_BURST) {
             dp_packet_delete(packet);
             n_dropped++;
         } else {
@@ -216,15 +219,27 @@ static void
 send_by_stack(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
               struct dp_packet_batch *batch)
 {
-    size_t n = dp_packet_batch_size(batch);
+    size_t n, n_done;
+
+    do {
+        n = MIN(dp_packet_batch_size(batch), NETDEV_MAX_BURST);
+        n_done = send_burst_by_stack(dp, port, batch, n);
+    } while (n_done == n && !dp_packet_batch_is_empty(batch));
+}
+
+/* As send_by_stack(), of the first 'n' of 'batch' at most, NETDEV_MAX_BURST or
+ * fewer.  Returns how many have left 'batch'. */
+static size_t
+send_burst_by_stack(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+                    struct dp_packet_batch *batch, size_t n)
+{
     struct iovec frames[NETDEV_MAX_BURST];
-    struct dp_packet *packet;
     uint32_t n_done, n_sent;
     uint64_t orig;
 
-    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        frames[i].iov_base = dp_packet_data(packet);
-        frames[i].iov_len = dp_packet_size(packet);
+    for (size_t i = 0; i < n; i++) {
+        frames[i].iov_base = dp_packet_data(batch->packets[i]);
+        frames[i].iov_len = dp_packet_size(batch->packets[i]);
     }
     n_done = oxdp_stack_send(dp->senders.stack_fd, port->device.ifindex,
                              frames, n, &n_sent);
@@ -234,9 +249,10 @@ send_by_stack(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     for (size_t i = 0; i < n_done; i++) {
         dp_packet_delete(batch->packets[i]);
     }
-    batch->count = n - n_done;
+    batch->count -= n_done;
     memmove(batch->packets, batch->packets + n_done,
             batch->count * sizeof *batch->packets);
+    return n_done;
 }
 
 static bool
@@ -288,9 +304,9 @@ send_waiting(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     struct oxdp_sock *sock = port->n_rxqs ? port->rxqs[0].sock : sender->sock;
     struct dp_packet_batch batch;
 
+    dp_packet_batch_init(&batch);
     waiting_lock(sender);
-    batch = sender->waiting;
-    dp_packet_batch_init(&sender->waiting);
+    dp_packet_batch_swap(&batch, &sender->waiting);
     atomic_store(&sender->any_waiting, false);
     waiting_unlock(sender);
 

@@ -157,7 +157,7 @@ netdev_xdp_rxq_recv(struct netdev_rxq *rxq_, struct dp_packet_batch *batch,
     int error = 0;
 
     dp_packet_batch_init(batch);
-    while (!error && !dp_packet_batch_is_full(batch)) {
+    while (!error && dp_packet_batch_size(batch) < NETDEV_MAX_BURST) {
         size_t len = oxdp_segments_next_len(&rxq->segments);
 
         if (len) {

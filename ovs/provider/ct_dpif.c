@@ -202,6 +202,60 @@ dpif_xdp_ct_dump_done(struct dpif *dpif OVS_UNUSED,
     return 0;
 }
 
+#if OXDP_OVS >= 302
+struct expected_dump {
+    struct ct_dpif_dump_state up;
+    struct dpif_xdp_ct_expected *expected;
+    size_t n, i;
+};
+
+int
+dpif_xdp_ct_exp_dump_start(struct dpif *dpif,
+                           struct ct_dpif_dump_state **statep,
+                           const uint16_t *zone)
+{
+    struct expected_dump *dump = xzalloc(sizeof *dump);
+
+    dump->n = dpif_xdp_ct_get_expected(dpif_xdp_ct_of(dpif),
+                                       zone ? *zone : -1, &dump->expected);
+    *statep = &dump->up;
+    return 0;
+}
+
+int
+dpif_xdp_ct_exp_dump_next(struct dpif *dpif OVS_UNUSED,
+                          struct ct_dpif_dump_state *state,
+                          struct ct_dpif_exp *entry)
+{
+    struct expected_dump *dump = CONTAINER_OF(state, struct expected_dump, up);
+    const struct dpif_xdp_ct_expected *e;
+
+    if (dump->i >= dump->n) {
+        return EOF;
+    }
+    e = &dump->expected[dump->i++];
+    memset(entry, 0, sizeof *entry);
+    tuple_to_dpif(&e->tuple, &entry->tuple_orig);
+    tuple_to_dpif(&e->parent, &entry->tuple_parent);
+    entry->zone = e->tuple.zone;
+    entry->mark = e->mark;
+    entry->labels.u64.lo = e->label[0];
+    entry->labels.u64.hi = e->label[1];
+    return 0;
+}
+
+int
+dpif_xdp_ct_exp_dump_done(struct dpif *dpif OVS_UNUSED,
+                          struct ct_dpif_dump_state *state)
+{
+    struct expected_dump *dump = CONTAINER_OF(state, struct expected_dump, up);
+
+    free(dump->expected);
+    free(dump);
+    return 0;
+}
+#endif
+
 /* Of a connection with NAT the tuple of its replies is not that of another one
  * reversed: it names none. */
 static int

@@ -13,6 +13,13 @@ int dpif_xdp_ct_dump_start(struct dpif *, struct ct_dpif_dump_state **,
 int dpif_xdp_ct_dump_next(struct dpif *, struct ct_dpif_dump_state *,
                           struct ct_dpif_entry *);
 int dpif_xdp_ct_dump_done(struct dpif *, struct ct_dpif_dump_state *);
+#if OXDP_OVS >= 302
+int dpif_xdp_ct_exp_dump_start(struct dpif *, struct ct_dpif_dump_state **,
+                               const uint16_t *zone);
+int dpif_xdp_ct_exp_dump_next(struct dpif *, struct ct_dpif_dump_state *,
+                              struct ct_dpif_exp *);
+int dpif_xdp_ct_exp_dump_done(struct dpif *, struct ct_dpif_dump_state *);
+#endif
 int dpif_xdp_ct_flush(struct dpif *, const uint16_t *zone,
                       const struct ct_dpif_tuple *);
 int dpif_xdp_ct_set_maxconns(struct dpif *, uint32_t);

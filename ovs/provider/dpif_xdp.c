@@ -299,6 +299,11 @@ const struct dpif_class dpif_xdp_class = {
     .ct_dump_start = dpif_xdp_ct_dump_start,
     .ct_dump_next = dpif_xdp_ct_dump_next,
     .ct_dump_done = dpif_xdp_ct_dump_done,
+#if OXDP_OVS >= 302
+    .ct_exp_dump_start = dpif_xdp_ct_exp_dump_start,
+    .ct_exp_dump_next = dpif_xdp_ct_exp_dump_next,
+    .ct_exp_dump_done = dpif_xdp_ct_exp_dump_done,
+#endif
     .ct_flush = dpif_xdp_ct_flush,
     .ct_set_maxconns = dpif_xdp_ct_set_maxconns,
     .ct_get_maxconns = dpif_xdp_ct_get_maxconns,

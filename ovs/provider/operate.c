@@ -9,6 +9,7 @@
 
 #include "dpif.h"
 #include "flow.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/usdt.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/engine/engine.h"
@@ -61,6 +62,7 @@ execute(struct dpif *dpif, struct dpif_execute *op)
         dp_packet_swap(op->packet, batch.packets[0]);
     }
     dp_packet_delete_batch(&batch, true);
+    dp_packet_batch_destroy(&batch);
     return 0;
 }
 

@@ -167,6 +167,7 @@ make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd)
         ct->failed = true;
         return;
     }
+    atomic_store_relaxed(&ct->any_helped, old_fd != NULL);
     atomic_store_explicit(&ct->tables, tables, memory_order_release);
     ct->sweeper = ovs_thread_create("ct_sweep", sweep, ct);
     VLOG_INFO("%s: room for %"PRIu32" connections, %"PRIuSIZE" MB", ct->name,

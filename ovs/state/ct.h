@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dp/ct_table.h"
+
 struct ct_dpif_timeout_policy;
 struct dp_blob;
 struct dp_op;
@@ -103,5 +105,17 @@ const char *dpif_xdp_ct_helper(struct oxdp_ct *, uint32_t index);
 
 /* For people: what is expected by helpers. */
 size_t dpif_xdp_ct_n_expected(struct dpif_xdp_ct *);
+
+/* A connection that is expected, and that which announced it. */
+struct dpif_xdp_ct_expected {
+    struct dp_ct_tuple tuple, parent;
+    uint32_t mark;
+    uint64_t label[2];
+};
+
+/* What is expected in 'zone', -1: in all.  The caller frees '*expected'.
+ * Returns how many. */
+size_t dpif_xdp_ct_get_expected(struct dpif_xdp_ct *, int zone,
+                                struct dpif_xdp_ct_expected **expected);
 
 #endif /* ovs/state/ct.h */

@@ -18,6 +18,7 @@
 #include "dp/seam_native.h"
 #include "dp/ct.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "packets.h"
 #include "unaligned.h"
 #include "util.h"
@@ -38,6 +39,7 @@ struct ftp_message {
     uint64_t address[2];                /* As in struct dp_ct_tuple. */
     bool has_address;
     size_t address_ofs, address_len;    /* In the text. */
+    char separator;                     /* Between the bytes of one of IPv4. */
     uint16_t port;
 };
 
@@ -59,6 +61,10 @@ dpif_xdp_ct_control(const struct dp_packet *packet, ovs_be16 tp_src,
              ? ((const struct ovs_16aligned_ip6_hdr *) ip)
                ->ip6_ctlun.ip6_un1.ip6_un1_nxt
              : ip->ip_proto);
+    if (DPIF_XDP_HELPER_OF_CONNECTION
+        && ((ftp && proto == IPPROTO_TCP) || (tftp && proto == IPPROTO_UDP))) {
+        return ftp ? CT_CONTROL_FTP : CT_CONTROL_TFTP;
+    }
     if (proto == IPPROTO_UDP) {
         return (tcp->tcp_dst == (tftp && tp_dst ? tp_dst : htons(TFTP_PORT))
                 ? CT_CONTROL_TFTP : CT_CONTROL_NONE);
@@ -90,11 +96,19 @@ begins_with(const char *text, const char *word)
 }
 
 static bool
+is_extended_ip4(const struct ftp_message *m)
+{
+    return (DPIF_XDP_FTP_EXTENDED_IP4
+            && (begins_with(m->text, "EPRT") || begins_with(m->text, "229")));
+}
+
+static bool
 has_address(const struct ftp_message *m, bool v6)
 {
     return (v6 ? begins_with(m->text, "EPRT")
                  || strcasestr(m->text, "EXTENDED PASSIVE")
-            : begins_with(m->text, "PORT") || begins_with(m->text, "227"));
+            : begins_with(m->text, "PORT") || begins_with(m->text, "227")
+              || is_extended_ip4(m));
 }
 
 bool
@@ -132,6 +146,7 @@ parse_v4(struct ftp_message *m)
     unsigned int n[6];
 
     m->active = begins_with(m->text, "PORT");
+    m->separator = ',';
     if (!s) {
         return false;
     }
@@ -155,41 +170,52 @@ parse_v4(struct ftp_message *m)
     return true;
 }
 
-/* "EPRT |2|address|port|" or "229 Entering Extended Passive Mode (|||port|)",
- * with any delimiter. */
+/* The address at 's' of "EPRT |family|address|port|".  Returns the port's
+ * place, or NULL. */
+static char *
+parse_extended_address(struct ftp_message *m, char *s, bool v6)
+{
+    size_t len = strspn(s, v6 ? "0123456789abcdefABCDEF:." : "0123456789.");
+    char address[INET6_ADDRSTRLEN];
+
+    if (len >= sizeof address) {
+        return NULL;
+    }
+    ovs_strlcpy(address, s, len + 1);
+    if (inet_pton(v6 ? AF_INET6 : AF_INET, address, m->address) != 1) {
+        return NULL;
+    }
+    m->has_address = true;
+    m->address_ofs = s - m->text;
+    m->address_len = len;
+    s += len;
+    return *s ? s + 1 : s;
+}
+
+/* "EPRT |family|address|port|" or "229 Entering Extended Passive Mode
+ * (|||port|)", with any delimiter. */
 static bool
-parse_v6(struct ftp_message *m)
+parse_extended(struct ftp_message *m, bool v6)
 {
     unsigned int port;
     char *s;
 
     m->active = begins_with(m->text, "EPRT");
+    m->separator = '.';
     if (m->active) {
-        char address[INET6_ADDRSTRLEN];
-        size_t len;
-
         s = m->text + strcspn(m->text, "0123456789");
-        if (s[0] != '2' || !s[1] || isdigit((unsigned char) s[1])) {
+        if (s[0] != (v6 ? '2' : '1') || !s[1]
+            || isdigit((unsigned char) s[1])) {
             return false;
         }
-        s += 2;
-        len = strspn(s, "0123456789abcdefABCDEF:.");
-        if (len >= sizeof address) {
+        s = parse_extended_address(m, s + (v6 ? 2 : 1
+                                           + strcspn(s + 1, "0123456789")),
+                                   v6);
+        if (!s) {
             return false;
-        }
-        ovs_strlcpy(address, s, len + 1);
-        if (inet_pton(AF_INET6, address, m->address) != 1) {
-            return false;
-        }
-        m->has_address = true;
-        m->address_ofs = s - m->text;
-        m->address_len = len;
-        s += len;
-        if (*s) {
-            s++;
         }
     } else {
-        s = m->text + strcspn(m->text, "(");
+        s = m->text + (v6 ? strcspn(m->text, "(") : strcspn(m->text, " "));
         s += strcspn(s, "0123456789");
     }
     if (!read_number(&s, UINT16_MAX, &port)) {
@@ -265,7 +291,7 @@ rewrite(struct dp_packet *packet, bool v6, const struct ftp_message *m,
 
     inet_ntop(v6 ? AF_INET6 : AF_INET, address, text, sizeof text);
     for (char *s = text; !v6 && *s; s++) {
-        *s = *s == '.' ? ',' : *s;
+        *s = *s == '.' ? m->separator : *s;
     }
     growth = (int) strlen(text) - (int) m->address_len;
     if (growth > 0 && dp_packet_tailroom(packet) < growth) {
@@ -323,7 +349,7 @@ help_ftp(struct dpif_xdp_ct *ct, struct dp_packet *packet, bool v6, bool nat,
     }
     dp_ct_tuple_of(&ctx, DP_CT_REF_INDEX(ref), 0, &t[0]);
     dp_ct_tuple_of(&ctx, DP_CT_REF_INDEX(ref), 1, &t[1]);
-    if (!(v6 ? parse_v6(&m) : parse_v4(&m))
+    if (!(v6 || is_extended_ip4(&m) ? parse_extended(&m, v6) : parse_v4(&m))
         || !may_announce(&m, v6, t, translated)) {
         VLOG_WARN_RL(&rl, "Invalid FTP control packet format");
         packet->md.ct_state |= CS_TRACKED | CS_INVALID;

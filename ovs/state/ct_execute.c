@@ -240,6 +240,7 @@ ct_call_fill(struct dp_ctx *ctx, const struct dp_ct_action *action,
                    || !strcmp(helper, call->control == CT_CONTROL_FTP
                               ? "ftp" : "tftp"))) {
         cold->helper = !strcmp(helper, "ftp") ? CT_HELPER_FTP : CT_HELPER_TFTP;
+        atomic_store_relaxed(&call->ct->any_helped, true);
         flags |= DP_CT_KEY_ENGINE;
     }
     if (call->expected) {
@@ -299,32 +300,54 @@ is_skewed(const struct dp_ct_cold *cold, uint32_t ref)
     return of_replies == DP_CT_REF_REPLY(ref);
 }
 
-/* A control packet of FTP that answers a rewritten one acknowledges what its
- * peer did not send; the tracker sees it corrected. */
-static void
-shift_before(struct ct_call *call, struct oxdp_ct *tables,
-             struct dp_packet *packet, const struct dp_frame *frame, bool v6,
-             const struct dp_ct_action *action, uint32_t now,
-             const struct dp_ct_run *run)
+/* The connection of a packet that is to be tracked, or 0. */
+static uint32_t
+look_up(struct ct_call *call, const struct dp_frame *frame, bool v6,
+        const struct dp_ct_action *action, uint32_t now,
+        const struct dp_ct_run *run)
 {
     struct dp_ct_run look = { .md = run->md };
-    const struct dp_ct_cold *cold;
 
     if (dp_ct_packet(&call->ctx, frame, v6, action, &look) != 1) {
-        return;
+        return 0;
     }
     if (look.md.zone != action->zone) {
         look.md.state = 0;
     }
     dp_ct_look_up(&call->ctx, &look, now);
-    if (!look.ref || (action->flags & DP_CT_FORCE
-                      && DP_CT_REF_REPLY(look.ref))) {
-        return;
+    if (action->flags & DP_CT_FORCE && DP_CT_REF_REPLY(look.ref)) {
+        return 0;
     }
-    cold = &call->ctx.ct->cold[DP_CT_REF_INDEX(look.ref)];
-    if (cold->seq_skew && !is_skewed(cold, look.ref)
+    return look.ref;
+}
+
+/* What a packet is for the helper of connection 'ref'. */
+static enum ct_control
+control_of_connection(const struct ct_call *call, uint32_t ref)
+{
+    switch (call->ctx.ct->cold[DP_CT_REF_INDEX(ref)].helper
+            & CT_HELPER_MASK) {
+    case CT_HELPER_FTP:
+        return CT_CONTROL_FTP;
+    case CT_HELPER_TFTP:
+        return CT_CONTROL_TFTP;
+    default:
+        return CT_CONTROL_NONE;
+    }
+}
+
+/* A control packet of FTP, of connection 'ref', that answers a rewritten one
+ * acknowledges what its peer did not send; the tracker sees it corrected. */
+static void
+shift_before(struct ct_call *call, struct oxdp_ct *tables,
+             struct dp_packet *packet, bool v6, uint32_t ref)
+{
+    const struct dp_ct_cold *cold
+        = &call->ctx.ct->cold[DP_CT_REF_INDEX(ref)];
+
+    if (cold->seq_skew && !is_skewed(cold, ref)
         && !dpif_xdp_ct_ftp_has_address(packet, v6)) {
-        dpif_xdp_ct_ftp_shift(tables, packet, v6, look.ref);
+        dpif_xdp_ct_ftp_shift(tables, packet, v6, ref);
     }
 }
 
@@ -372,6 +395,7 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
     struct dp_ct_action action = call->action->dp;
     const struct dp_ct_head *head = call->ctx.ct->head;
     uint32_t n_full = DP_READ_ONCE(head->n_full);
+    bool any_helped;
     struct dp_frame frame = {
         .l3 = packet->l3_ofs,
         .l4 = packet->l3_ofs == UINT16_MAX ? DP_NO_LAYER : packet->l4_ofs,
@@ -390,12 +414,24 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
     call->control = dpif_xdp_ct_control(packet, call->tp_src, call->tp_dst,
                                         call->action->helper);
     action.flags |= (dp_packet_ip_checksum_valid(packet) ? DP_CT_GOOD_L3 : 0)
-                    | (dp_packet_l4_checksum_valid(packet) ? DP_CT_GOOD_L4 : 0)
-                    | (call->control ? DP_CT_ANEW_EACH : 0);
+                    | (dp_packet_l4_checksum_valid(packet)
+                       ? DP_CT_GOOD_L4 : 0);
     load_metadata(&packet->md, &run.md);
-    if (call->control == CT_CONTROL_FTP && action.flags & DP_CT_NAT) {
-        shift_before(call, tables, packet, &frame, v6, &action, now, &run);
+    atomic_read_relaxed(&call->ct->any_helped, &any_helped);
+    if (OVS_UNLIKELY(any_helped)
+        && (DPIF_XDP_HELPER_OF_CONNECTION
+            || call->control == CT_CONTROL_FTP)) {
+        uint32_t ref = look_up(call, &frame, v6, &action, now, &run);
+
+        if (ref && !call->control) {
+            call->control = control_of_connection(call, ref);
+        }
+        if (ref && call->control == CT_CONTROL_FTP
+            && action.flags & DP_CT_NAT) {
+            shift_before(call, tables, packet, v6, ref);
+        }
     }
+    action.flags |= call->control ? DP_CT_ANEW_EACH : 0;
     for (int i = 1; dp_ct(&call->ctx, &frame, v6, &action, now, &run)
                     == DP_CT_BUSY; i++) {
         if (i % TRIES_BEFORE_YIELDING == 0) {
@@ -465,7 +501,7 @@ prefetch(struct ct_call *call, const struct dp_packet_batch *batch, bool v6,
         return;
     }
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
-        if (guess_tuple(packet, v6, zone, &tuple)) {
+        if (n < ARRAY_SIZE(hashes) && guess_tuple(packet, v6, zone, &tuple)) {
             hashes[n] = dp_ct_hash(t->head, &tuple);
             OVS_PREFETCH(&t->buckets[dp_hash_bucket(hashes[n],
                                                     t->head->bucket_last)]);

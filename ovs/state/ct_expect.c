@@ -167,6 +167,29 @@ dpif_xdp_ct_forget_expected(struct dpif_xdp_ct *ct, uint32_t index)
 }
 
 size_t
+dpif_xdp_ct_get_expected(struct dpif_xdp_ct *ct, int zone,
+                         struct dpif_xdp_ct_expected **expected)
+{
+    const struct ct_expected *e;
+    size_t n = 0;
+
+    dpif_xdp_ct_expected_lock(ct);
+    *expected = xcalloc(hmap_count(&ct->expected), sizeof **expected);
+    HMAP_FOR_EACH (e, node, &ct->expected) {
+        if (zone < 0 || e->tuple.zone == zone) {
+            struct dpif_xdp_ct_expected *to = &(*expected)[n++];
+
+            to->tuple = e->tuple;
+            to->parent = e->parent;
+            to->mark = e->mark;
+            memcpy(to->label, e->label, sizeof to->label);
+        }
+    }
+    dpif_xdp_ct_expected_unlock(ct);
+    return n;
+}
+
+size_t
 dpif_xdp_ct_n_expected(struct dpif_xdp_ct *ct)
 {
     size_t n;

@@ -37,6 +37,8 @@ struct dpif_xdp_ct {
     struct latch exit;
     struct seq *wanted;                 /* Changes when it is not to wait. */
     struct seq *news;                   /* dpif_xdp_ct_news(). */
+    atomic_bool any_helped;             /* There may be connections with
+                                         * helpers. */
 
     /* ct_policy.c */
     struct ovs_mutex policy_mutex;      /* dpif_xdp_policy_mutex: writers. */
@@ -147,8 +149,8 @@ bool dpif_xdp_ct_is_expected(struct dpif_xdp_ct *, const struct dp_ct_tuple *,
 void dpif_xdp_ct_forget_expected(struct dpif_xdp_ct *, uint32_t index);
 
 /* ct_alg.c */
-enum ct_control {                       /* What a packet is for a helper, */
-    CT_CONTROL_NONE,                    /* by its ports. */
+enum ct_control {                       /* What a packet is for a helper. */
+    CT_CONTROL_NONE,
     CT_CONTROL_FTP,
     CT_CONTROL_TFTP,
 };

@@ -434,7 +434,7 @@ dpif_xdp_meter_run(struct dpif_xdp_meters *meters,
                             now_us * 1000)) {
             dp_packet_delete(packet);
         } else {
-            dp_packet_batch_refill(batch, packet, i);
+            dp_packet_batch_add(batch, packet);
         }
     }
 }

@@ -223,7 +223,8 @@ static const char *some_address(const struct talk *t, int side)
 static char *some_message(const struct talk *t, int side, uint16_t port)
 {
     struct ds s = DS_EMPTY_INITIALIZER;
-    char *address = xstrdup(some_address(t, side));
+    const char *with_dots = some_address(t, side);
+    char *address = xstrdup(with_dots);
 
     for (char *c = address; !t->v6 && *c; c++) {
         *c = *c == '.' ? ',' : *c;
@@ -244,6 +245,13 @@ static char *some_message(const struct talk *t, int side, uint16_t port)
                           any(6) ? port : 70000);
         } else if (t->v6) {
             ds_put_format(&s, "%s |2|%s|%u|", any(2) ? "EPRT" : "eprt", address, any(6) ? port : 70000);
+        } else if (any(3) == 0) {
+            if (side) {
+                ds_put_cstr(&s, "229 Entering Extended Passive Mode (||");
+            } else {
+                ds_put_format(&s, "EPRT |1|%s", with_dots);
+            }
+            ds_put_format(&s, "|%u|", any(6) ? port : 70000);
         } else if (side) {
             ds_put_format(&s, "227 Entering Passive Mode %s%s,%u,%u%s", any(2) ? "(" : "=", address,
                           any(9) ? port >> 8 : 256, port & 0xff, any(2) ? ")" : "");
