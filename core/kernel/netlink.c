@@ -60,7 +60,10 @@ static int get_link(struct oxdp_nl_request *request, struct oxdp_link *ret_link,
     }
     parse_link(&reply.header, ret_link, &stats);
     if (ret_counts) {
-        *ret_counts = (struct oxdp_link_counts) { .rx_packets = stats.rx_packets, .rx_bytes = stats.rx_bytes };
+        *ret_counts = (struct oxdp_link_counts) {
+            .rx_packets = stats.rx_packets, .rx_bytes = stats.rx_bytes,
+            .rx_dropped = stats.rx_dropped, .tx_dropped = stats.tx_dropped,
+        };
     }
     return 0;
 }

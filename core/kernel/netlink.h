@@ -30,11 +30,11 @@ struct oxdp_link {
 /* Asks about device 'ifname' in the caller's network namespace.  0, -ENODEV, or another negative errno. */
 int oxdp_link_get(const char *ifname, struct oxdp_link *ret_link);
 
-/* Asks about device 'ifindex' in the network namespace that has the number 'nsid' here, -1: this one.  Stores what it
- * received in '*ret_counts' unless that is NULL.  0, -ENODEV, -EPERM without privilege in that namespace, or another
+/* Asks about device 'ifindex' in the network namespace that has the number 'nsid' here, -1: this one.  Stores its
+ * statistics in '*ret_counts' unless that is NULL.  0, -ENODEV, -EPERM without privilege in that namespace, or another
  * negative errno. */
 struct oxdp_link_counts {
-    uint64_t rx_packets, rx_bytes;
+    uint64_t rx_packets, rx_bytes, rx_dropped, tx_dropped;
 };
 int oxdp_link_get_in(int nsid, int ifindex, struct oxdp_link *ret_link, struct oxdp_link_counts *ret_counts);
 

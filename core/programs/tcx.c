@@ -141,6 +141,18 @@ const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs)
     return progs->tcx->far;
 }
 
+uint64_t oxdp_tcx_n_overrun(const struct oxdp_progs *progs)
+{
+    struct oxdp_link_counts near = { 0 }, far = { 0 };
+    struct oxdp_link link;
+
+    if (progs->tcx) {
+        oxdp_link_get_in(-1, if_nametoindex(progs->tcx->near), &link, &near);
+        oxdp_link_get_in(-1, if_nametoindex(progs->tcx->far), &link, &far);
+    }
+    return near.tx_dropped + far.rx_dropped;
+}
+
 int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd)
 {
     return bpf_map_update_elem(bpf_map__fd(progs->tcx->skel->maps.upcall_sockets), &queue, &sock_fd, BPF_ANY);

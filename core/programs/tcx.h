@@ -28,6 +28,9 @@ bool oxdp_tcx_needs_device(const char *name, const char *device);
 const char *oxdp_tcx_upcall_device(const struct oxdp_progs *progs);
 int oxdp_tcx_set_upcall_socket(struct oxdp_progs *progs, uint32_t queue, int sock_fd);
 
+/* How many packets for the engine the pair had no room for, or its sockets no frame.  0 without a pair. */
+uint64_t oxdp_tcx_n_overrun(const struct oxdp_progs *progs);
+
 /* Whether the kernel has tcx; before Linux 6.6 a clsact filter does instead. */
 bool oxdp_tcx_is_native(void);
 

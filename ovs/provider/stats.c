@@ -6,6 +6,7 @@
 #include "ovs/provider/appctl.h"
 
 #include "openvswitch/dynamic-string.h"
+#include "core/programs/tcx.h"
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
 #include "ovs/datapath/datapath.h"
@@ -44,6 +45,11 @@ static const struct line engine_lines[] = {
     { "masks_walked", "masks walked" },
     { "misses", "misses" },
     { "upcalls_lost", "upcalls lost" },
+    { NULL, NULL },
+};
+
+static const struct line tcx_lines[] = {
+    { "tcx_overrun", "dropped: more packets from tcx than the engine took" },
     { NULL, NULL },
 };
 
@@ -235,6 +241,9 @@ report_engine(struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query,
         n = dpif_xdp_get_drops(dp, i);
         put_enum(query, drops, dpif_xdp_drop_name(i), n);
     }
+    if (dp->progs) {
+        put(query, drops, tcx_lines->key, oxdp_tcx_n_overrun(dp->progs));
+    }
 }
 
 void
@@ -340,6 +349,7 @@ dpif_xdp_stats_text(const struct json *report, struct ds *ds)
         text_enum(dpif_xdp_report_get(engine, "drops"), dpif_xdp_drop_name(i),
                   "dropped: ", dpif_xdp_drop_text(i), ds);
     }
+    text_lines(dpif_xdp_report_get(engine, "drops"), tcx_lines, ds);
     if (sum) {
         ds_put_format(ds, "  all %"PRIu64" ports:\n", INT(sum, "ports"));
         text_numbers(sum, ds);

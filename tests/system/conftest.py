@@ -11,6 +11,7 @@ import os
 
 import pytest
 
+import drops
 import lab
 import switch as switches
 
@@ -70,6 +71,28 @@ def switch(request, world, environment):
         if not getattr(request.node, "passed", True):
             print("\n".join(running.log()[-15:]))
             running.expected.append("")
+
+
+@pytest.fixture(scope="session")
+def watch():
+    """What the kernel drops, None if it does not tell."""
+    with contextlib.ExitStack() as stack:
+        watching = None
+        with contextlib.suppress(drops.Unusable):
+            watching = stack.enter_context(drops.Watch())
+        yield watching
+
+
+@pytest.fixture
+def nothing_vanishes(switch, watch):
+    """For tests that end with an error if the kernel dropped anything that no counter of the switch or of a device knows."""
+    if not watch or switches.DATAPATH != "xdp":
+        yield
+        return
+    ledger = drops.Ledger(watch, switch)
+    yield
+    unknown = ledger.unknown()
+    assert not unknown, f"the kernel dropped what no counter knows: {unknown}"
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel drops in this network namespace, as its tracepoints tell (drops.c)."""
+"""What the kernel drops, as its tracepoints tell (drops.c)."""
 import bisect
 import collections
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -30,7 +32,6 @@ class Watch:
         program = switches.BUILD / "tests/system/drops"
         if not program.exists():
             raise lab.Failed(f"{program} does not exist: run make")
-        self._namespace = os.stat("/proc/self/ns/net").st_ino
         self._program = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                          stderr=subprocess.DEVNULL)
         said = self._program.stdout.readline().strip()
@@ -40,13 +41,14 @@ class Watch:
         self._reasons, self._symbols = _reasons(), _symbols()
 
     def take(self):
-        """What was dropped since the last call: a collections.Counter of Drop."""
+        """What was dropped in this thread's network namespace since the last call: a collections.Counter of Drop."""
+        here = os.stat("/proc/thread-self/ns/net").st_ino
         self._program.stdin.write("\n")
         self._program.stdin.flush()
         found = collections.Counter()
         while words := self._program.stdout.readline().split():
             count, kind, namespace, reason, location, device = words
-            if int(namespace) == self._namespace:
+            if int(namespace) == here:
                 found[Drop(KINDS[int(kind)], self._reason(int(kind), int(reason)), self._place(int(location, 16)),
                            device)] += int(count)
         return found
@@ -70,6 +72,72 @@ class Watch:
 
     def __exit__(self, *_):
         self.close()
+
+
+# When the kernel gives a device a NAPI it tries to make a packet, and drops that.
+NO_PACKET = re.compile("netif_napi_add|napi_get_frags")
+# Names that the programs' verdicts have as drops of the kernel.
+BY_PROGRAM = re.compile("veth_xdp_rcv|do_xdp_generic|netif_receive_generic_xdp")
+# A switch that starts, or stops, on a device leaves its packets to the host's network stack.
+BY_STACK = re.compile("ip_|ip6_|ipv6_|arp_|ndisc_|icmp|igmp|ping_|tcp_|udp")
+PASSED_ON = re.compile("forwarded|unknown_port|up_")     # What "frames" of xdp/stats has besides drops.
+
+
+class Ledger:
+    """Compares what the kernel drops on the ports of a switch with what the switch and the devices have counted."""
+
+    def __init__(self, watch, switch):
+        self._watch, self._switch = watch, switch
+        self._watch.take()
+        self._before = self._counted()
+
+    def unknown(self):
+        """A collections.Counter of Drop: of each port that has more drops than counts since the last call, all of a kind."""
+        found, now = self._watch.take(), self._counted()
+        grown = {at: number - self._before[at] for at, number in now.items()}
+        self._before = now
+        kinds = collections.defaultdict(collections.Counter)
+        for drop, count in found.items():
+            if drop.device in self._served and (kind := _kind_of(drop)):
+                kinds[drop.device, kind][drop] += count
+        return sum((drops for at, drops in kinds.items() if drops.total() > grown.get(at, 0)), collections.Counter())
+
+    def _counted(self):
+        """{(device, kind): number that is known}; and notes the devices that the switch serves."""
+        counts, self._served = collections.Counter(), set()
+        for report, shown in zip(*(json.loads(self._switch.appctl(command, "-f", "json"))["datapaths"]
+                                   for command in ("xdp/stats", "xdp/show"))):
+            pair = f"{report['name']}-in"
+            counts[pair, DEVICE] += report["engine"]["drops"]["tcx_overrun"]
+            self._served.add(pair)
+            for port, about in zip(report["ports"], shown["ports"]):
+                self._add_port(counts, port, about)
+        for device in self._served:
+            with contextlib.suppress(FileNotFoundError):
+                received, sent = (int(pathlib.Path(f"/sys/class/net/{device}/statistics/{way}_dropped").read_text())
+                                  for way in ("rx", "tx"))
+                counts[device, PROGRAM] += received
+                counts[device, DEVICE] += received + sent
+        return counts
+
+    def _add_port(self, counts, port, about):
+        device = port["name"] + ("-xdp" if about["type"] == "xdp-internal" else "")
+        self._served.add(device)
+        counts[device, PROGRAM] += sum(number for reason, number in port.get("frames", {}).items() if not PASSED_ON.match(reason))
+        counts[device, PROGRAM] += port.get("lost_copies", 0) + port.get("long_copies", 0)
+        counts[device, DEVICE] += sum(queue.get(drop, 0) for queue in about["queues"]
+                                      for drop in ("ring_full", "no_frames", "other_drops"))
+
+
+PROGRAM, DEVICE = "by a program", "by a device or for want of room"
+
+
+def _kind_of(drop):
+    """One of these, or None: the drop is not the switch's."""
+    if NO_PACKET.match(drop.place) or BY_STACK.match(drop.place):
+        return None
+    program = drop.kind == PACKET and (drop.reason in ("TC_INGRESS", "XDP") or BY_PROGRAM.match(drop.place))
+    return PROGRAM if program else DEVICE
 
 
 def _reasons():

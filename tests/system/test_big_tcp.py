@@ -17,6 +17,7 @@ HOOK = "tcx"
 ADDRESSES = {4: ("10.0.0.1", "10.0.0.2", "10.0.0.77"), 6: ("fc00::1", "fc00::2", "fc00::77")}
 SIZE = 96 << 20
 LONGEST = 65535 + 14        # Bytes of a packet whose IP header says its length.
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from firewall import stateful
 MTU, SIZES = 9000, (4000, 9000)
 HOOKS = ("xdp", "tcx", "both")
 
-pytestmark = pytest.mark.skipif(not jumbo.MULTI_BUFFER, reason="this kernel has no AF_XDP sockets for frames in several "
-                                "buffers (Linux 6.6)")
+pytestmark = [pytest.mark.usefixtures("nothing_vanishes"), pytest.mark.skipif(
+    not jumbo.MULTI_BUFFER, reason="this kernel has no AF_XDP sockets for frames in several buffers (Linux 6.6)")]
 
 
 @pytest.fixture(params=HOOKS)
@@ -78,8 +78,11 @@ def test_mirror(jumbos):
     jumbos.switch.expected.append("reserved exclusively for mirroring")
     jumbos.switch.vsctl("--", "--id=@blue", "get", "port", "to-blue", "--", "--id=@m", "create", "mirror", "name=m",
                         "select_all=true", "output_port=@blue", "--", "set", "bridge", "br0", "mirrors=@m")
-    jumbos.switch.appctl("revalidator/wait")            # Flows of before mirror nothing.
     with wire.Wire(jumbos.red) as red, wire.Wire(jumbos.green) as green, wire.Wire(jumbos.blue) as blue:
+        short = udp(jumbos.red, jumbos.green, 60)
+        lab.wait_until(lambda: red.send(short) or blue.receive(is_udp, limit=1), "the mirror: flows of before mirror nothing")
+        lab.wait_until(lambda: not blue.receive(is_udp, limit=1), "the last of them")
+        green.receive(is_udp, count=1000, limit=1)
         for size in SIZES:
             frame = udp(jumbos.red, jumbos.green, size)
             for _ in range(3):

@@ -10,6 +10,7 @@ import xdp
 
 
 TOO_LARGE = jumbo.LIMIT + 300
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
 
 @pytest.fixture(autouse=True)

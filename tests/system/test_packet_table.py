@@ -21,11 +21,13 @@ def test_without_a_switch():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.parametrize("tier, config, layer, claims", tiers.SWITCHES, ids=[line[0] for line in tiers.SWITCHES])
 def test_on_the_wire(world, switch, host, tier, config, layer, claims):
     run_rows(world, switch, tier, config, layer, [row for row in ROWS if claims(row)])
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.parametrize("tier, config, layer, claims", tiers.SWITCHES, ids=[line[0] for line in tiers.SWITCHES])
 def test_jumbo(world, switch, host, tier, config, layer, claims):
     """Frames in several buffers."""

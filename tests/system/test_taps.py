@@ -15,6 +15,7 @@ import tap
 import wire
 
 GUEST = "02:00:00:00:00:99"
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 UNFINISHED = "arrived at XDP with segmentation or a checksum still to be done (GSO, CHECKSUM_PARTIAL)"
 
 
