@@ -189,6 +189,11 @@ def mac_of(namespace, device="eth0"):
     return namespace.run("cat", f"/sys/class/net/{device}/address").strip()
 
 
+def kernel():
+    """The kernel's release: (6, 1)."""
+    return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+
+
 def kernel_counts(namespace, device, *names):
     """Statistics of a device in the kernel, such as "rx_packets"."""
     folder = f"/sys/class/net/{device}/statistics"
