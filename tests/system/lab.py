@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 
 # The limit of every wait, in seconds.  It is long because machines may be slow and busy: on one with 18 runnable threads
 # for 2 CPUs a daemon took 10 s to start.
-PATIENCE = 60
+PATIENCE = int(os.environ.get("OXDP_PATIENCE", "60"))     # Seconds.  An emulated machine needs more.
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -22,7 +22,7 @@ KERNELS = {"6.1": "bookworm", "6.12": "trixie"}     # Series, and the release of
 ARCHIVE = "http://deb.debian.org/debian"
 MODULES = "virtio_pci", "9pnet_virtio", "9p", "overlay"
 APPLETS = "sh mkdir mount insmod poweroff switch_root echo".split()
-PASSED_ON = "OVSXDP_CACHE", "XDG_CACHE_HOME", "LANG"
+PASSED_ON = "OVSXDP_CACHE", "XDG_CACHE_HOME", "LANG", "LC_ALL", "OXDP_BUILD", "OXDP_PATIENCE"
 
 
 class Unusable(Exception):
