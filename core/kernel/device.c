@@ -60,6 +60,9 @@ uint32_t oxdp_device_rx_queues(const char *ifname)
     if (oxdp_link_get(ifname, &link)) {
         return 0;
     }
+    if (link.max_rx_queues == 1) {
+        return 1;
+    }
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
         get_queues(fd, &link, &n_rx, &n_tx);
