@@ -12,6 +12,7 @@ RULE = "tunnel-tcp"
 SOCKETS = True
 SAYS = ("out", "in")
 MTU = "1450"
+TUNNEL_MAC = "02:00:00:00:00:77"
 ROWS = {
     "out": {"title": "1 stream, to the other host", "unit": "Gb/s", "better": "more"},
     "in": {"title": "1 stream, from there", "unit": "Gb/s", "better": "more"},
@@ -23,21 +24,15 @@ ROWS = {
 def run(w, peer, settings):
     ports = w.make_path()
     far = ["ip", "-n", "sink"]
-    world.command(*far, "address", "add", f"{tunnel.there()}/{tunnel.NETWORK}", "dev", "s0")
-    world.command(*far, "neighbour", "replace", tunnel.HERE, "lladdr", tunnel.HERE_MAC, "dev", "s0")
-    world.command(*far, "link", "add", "tun0", "address", "02:00:00:00:00:77", "mtu", MTU, "type", "vxlan", "id", "0",
+    w.give_address("sink", "s0", f"{tunnel.there()}/{tunnel.NETWORK}", (tunnel.HERE, tunnel.HERE_MAC), peer.offloads)
+    world.command(*far, "link", "add", "tun0", "address", TUNNEL_MAC, "mtu", MTU, "type", "vxlan", "id", "0",
                   "dstport", "4789", "local", tunnel.there(), "remote", tunnel.HERE)
     world.command(*far, "link", "set", "tun0", "up")
-    world.command(*far, "address", "add", f"{world.SINK_IP}/8", "dev", "tun0")
-    world.command(*far, "neighbour", "replace", world.GENERATOR_IP, "lladdr", world.GENERATOR_MAC, "dev", "tun0")
+    w.give_address("sink", "tun0", world.SINK_IP, (world.GENERATOR_IP, world.GENERATOR_MAC), offloads=True)
     w.inside("sink", "ethtool", "-K", "s0", "tso", "off", "gso", "off")
-    near = ["ip", "-n", "gen"]
-    world.command(*near, "link", "set", "g0", "mtu", MTU)
-    world.command(*near, "address", "add", f"{world.GENERATOR_IP}/8", "dev", "g0")
-    world.command(*near, "neighbour", "replace", world.SINK_IP, "lladdr", "02:00:00:00:00:77", "dev", "g0")
+    world.command("ip", "-n", "gen", "link", "set", "g0", "mtu", MTU)
+    w.give_address("gen", "g0", world.GENERATOR_IP, (world.SINK_IP, TUNNEL_MAC), peer.offloads)
     if not peer.offloads:
-        w.inside("gen", "ethtool", "-K", "g0", "tx", "off", "gro", "on")
-        w.inside("sink", "ethtool", "-K", "s0", "tx", "off", "gro", "on")
         for port in ports:
             world.command("ethtool", "-K", port, "gro", "off")
     peer.start(w, ports, RULE)

@@ -158,19 +158,20 @@ class World:
     def give_addresses(self, offloads=False):
         """Makes the two ends hosts that know each other, without the offloads that a switch in userspace
         would have to make up for, unless 'offloads'."""
-        self._give_address("gen", "g0", GENERATOR_IP, (SINK_IP, SINK_MAC), offloads)
-        self._give_address("sink", "s0", SINK_IP, (GENERATOR_IP, GENERATOR_MAC), offloads)
+        self.give_address("gen", "g0", GENERATOR_IP, (SINK_IP, SINK_MAC), offloads)
+        self.give_address("sink", "s0", SINK_IP, (GENERATOR_IP, GENERATOR_MAC), offloads)
 
     def give_host_addresses(self, device, offloads):
         """The same between gen and the switch's own namespace, where 'device' is on the switch."""
         mac = pathlib.Path(f"/sys/class/net/{device}/address").read_text(encoding="ascii").strip()
         command("ip", "link", "set", device, "up")
-        self._give_address("gen", "g0", GENERATOR_IP, (SINK_IP, mac), offloads)
-        self._give_address(None, device, SINK_IP, (GENERATOR_IP, GENERATOR_MAC), offloads)
+        self.give_address("gen", "g0", GENERATOR_IP, (SINK_IP, mac), offloads)
+        self.give_address(None, device, SINK_IP, (GENERATOR_IP, GENERATOR_MAC), offloads)
 
-    def _give_address(self, namespace, device, address, other, offloads):
+    def give_address(self, namespace, device, address, other, offloads):
+        """'address' is IP[/LENGTH], 8 bits of network without, 'other' the (IP, MAC) of the host there."""
         where = ["-n", namespace] if namespace else []
-        command("ip", *where, "address", "add", f"{address}/8", "dev", device)
+        command("ip", *where, "address", "add", address if "/" in address else f"{address}/8", "dev", device)
         command("ip", *where, "neighbour", "replace", other[0], "lladdr", other[1], "dev", device)
         if not offloads:
             self.inside(namespace, "ethtool", "-K", device, "tx", "off", "gro", "on")
