@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest on a tap of the switch's namespace, with virtio-net and its driver's offloads: that of tests/system/guest.py."""
+"""A guest with virtio-net on a tap of the switch's namespace: that of tests/system/guest.py."""
 
 import contextlib
 import json
@@ -14,6 +14,7 @@ import guest as guests  # noqa: E402  pylint: disable=wrong-import-position
 import lab  # noqa: E402  pylint: disable=wrong-import-position
 
 ADDRESS = world.SINK_IP
+WITHOUT_OFFLOADS = ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off"
 SLACK = 15                                  # Seconds that iperf3 may take longer than asked for.
 FRAME_PAYLOAD = 18                          # Of a frame of 64 bytes with its frame check sequence.
 
@@ -58,9 +59,9 @@ def measurement(measure):
 
 
 @contextlib.contextmanager
-def booted():
-    """A Guest, whose tap is up and nobody's port yet."""
-    card = guests.Card("guest", "virtio-net-pci")
+def booted(offloads):
+    """A Guest, whose tap is up and nobody's port yet, with virtio-net's default 'offloads' or without."""
+    card = guests.Card("guest", "virtio-net-pci" + ("" if offloads else WITHOUT_OFFLOADS))
     try:
         with guests.Guest(card):
             yield Guest(card)
