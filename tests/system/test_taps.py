@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+import jumbo
 import lab
 import switch as switches
 import tap
@@ -174,6 +175,28 @@ def test_descriptors_that_lie(world, network, hook):
                 pass
         network.tap.send(honest)
         lab.wait_until(lambda: arrived(network, honest), f"a packet after {name}")
+
+
+@pytest.mark.skipif(not jumbo.MULTI_BUFFER, reason="this kernel has no AF_XDP sockets for frames in several buffers (Linux 6.6)")
+@pytest.mark.parametrize("hook", ("xdp", "tcx", "both"))
+def test_headers_cut_by_a_page(network, hook):
+    """The kernel puts as many bytes as the descriptor says into an skb's first piece, and the others into pages: of packets that
+    do not fit into one page.  By programs, by the engine, and with an edit of each."""
+    lab.run("ip", "link", "set", "tap0", "mtu", "9000")
+    for end in network.red, lab.Namespace():
+        end.run("ip", "link", "set", "eth0" if end.name else "to-red", "mtu", "9000")
+    network.switch.use_hook("tap0", f"options:xdp-hook={hook}")
+    frame = network.frame(bytes(number % 251 for number in range(8000)))
+    routed = frame[:22] + b"\x3f" + frame[23:24] + (int.from_bytes(frame[24:26], "big") + 0x100).to_bytes(2, "big") + frame[26:]
+    engine = "check_pkt_larger(10000)->reg0[0]"
+    for actions, expected in (("to-red", frame), (f"{engine},to-red", frame), ("dec_ttl,to-red", routed),
+                              (f"{engine},dec_ttl,to-red", routed)):
+        network.switch.flows("br0", f"udp,in_port=tap0,actions={actions}", "priority=0,actions=drop")
+        network.switch.appctl("revalidator/wait")
+        for cut in 14, 15, 20, 33, 34, 38, 41, 42, 43, 0:
+            network.tap.send(frame, header_len=cut)
+            found = network.wire.receive(lambda seen: seen[6:12] == wire.mac(GUEST))
+            assert found == [expected], f"{actions}, cut at {cut}"
 
 
 @pytest.mark.parametrize("hook", ("xdp", "tcx", "both"))
