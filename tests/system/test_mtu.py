@@ -19,9 +19,10 @@ def _only_xdp():
         pytest.skip("stock ports have no limit")
 
 
-def set_mtu(network, name, mtu):
-    lab.run("ip", "link", "set", f"to-{name}", "mtu", mtu)
-    getattr(network, name).run("ip", "link", "set", "eth0", "mtu", mtu)
+def set_mtu(network, name, mtu, container_first=False):
+    ends = (network.host, f"to-{name}"), (getattr(network, name), "eth0")
+    for end, device in reversed(ends) if container_first else ends:
+        end.run("ip", "link", "set", device, "mtu", mtu)
 
 
 def status(network, device, key):
@@ -30,7 +31,8 @@ def status(network, device, key):
 
 @pytest.mark.parametrize("hook", ("auto", "xdp", "tcx", "both"))
 def test_larger_and_back(network, hook):
-    """XDP takes frames up to a limit; tcx takes all.  Frames of the old size arrive meanwhile, larger ones afterwards."""
+    """XDP takes frames up to a limit; tcx takes all.  Frames of the old size arrive meanwhile, both ways, larger ones
+    afterwards."""
     switch = network.switch
     switch.expected += ["larger than XDP takes"]
     for name in "red", "green":
@@ -41,7 +43,9 @@ def test_larger_and_back(network, hook):
     numbers = [switch.ofport(f"to-{name}") for name in ("red", "green")]
 
     traffic.introduce(network.red, network.green, "10.0.0.2")
-    with traffic.Numbered(network.red, network.green, "10.0.0.2", 10000) as stream:
+    traffic.introduce(network.green, network.red, "10.0.0.1")
+    with traffic.Numbered(network.red, network.green, "10.0.0.2", 5000) as there, \
+            traffic.Numbered(network.green, network.red, "10.0.0.1", 5000, port=5005) as back:
         for name in "green", "red":
             lab.run("ip", "link", "set", f"to-{name}", "mtu", TOO_LARGE)
             lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == "tcx", "tcx")
@@ -55,11 +59,12 @@ def test_larger_and_back(network, hook):
         traffic.tcp(network.red, network.green, "10.0.0.2")
 
         for name in "red", "green":
-            set_mtu(network, name, 1500)
+            set_mtu(network, name, 1500, container_first=name == "red")
             lab.wait_until(lambda: status(network, f"to-{name}", "xdp-hook") == at_first, "the old hook")
         assert not status(network, "to-green", "xdp-warning")
-        sent, lost, gaps, _ = stream.end()
-    assert lost == 0, f"{lost} of {sent} lost: {gaps}"
+        for stream in there, back:
+            sent, lost, gaps, _ = stream.end()
+            assert lost == 0, f"{lost} of {sent} lost: {gaps}"
     assert [switch.ofport(f"to-{name}") for name in ("red", "green")] == numbers
     assert not [line for line in switch.log() if "opening again" in line or "deleted interface to-" in line]
 
