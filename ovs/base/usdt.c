@@ -30,6 +30,31 @@ SEMAPHORE(dpif_netlink_operate___op_flow_execute);
 SEMAPHORE(ovs_xdp_slow_path);
 SEMAPHORE(ovs_xdp_flow_moved);
 
+/* Appends a key or a mask of a flow to 'message' as the kernel has it: without
+ * the packet type, which tracers of the kernel's datapath do not know. */
+static void
+put_attrs(struct ofpbuf *message, const struct nlattr *attrs, size_t len)
+{
+    const struct nlattr *attr;
+    unsigned int left;
+
+    NL_ATTR_FOR_EACH (attr, left, attrs, len) {
+        if (nl_attr_type(attr) != OVS_KEY_ATTR_PACKET_TYPE) {
+            ofpbuf_put(message, attr, NLA_ALIGN(attr->nla_len));
+        }
+    }
+}
+
+static void
+put_nested(struct ofpbuf *message, uint16_t type, const struct nlattr *attrs,
+           size_t len)
+{
+    size_t start = nl_msg_start_nested(message, type);
+
+    put_attrs(message, attrs, len);
+    nl_msg_end_nested(message, start);
+}
+
 void
 dpif_xdp_usdt_upcall(const char *dp_name, enum dpif_upcall_type type,
                      const struct dp_packet *packet, const struct flow *flow)
@@ -37,13 +62,16 @@ dpif_xdp_usdt_upcall(const char *dp_name, enum dpif_upcall_type type,
     const struct odp_flow_key_parms parms = { .flow = flow };
     const void *data = dp_packet_data(packet);
     uint32_t size = dp_packet_size(packet);
-    struct ofpbuf key;
+    struct ofpbuf all, key;
 
+    ofpbuf_init(&all, 0);
     ofpbuf_init(&key, 0);
-    odp_flow_key_from_flow(&parms, &key);
+    odp_flow_key_from_flow(&parms, &all);
+    put_attrs(&key, all.data, all.size);
     DTRACE_PROBE6(dpif_recv, recv_upcall, dp_name, (int) type, data, size,
                   key.data, (size_t) key.size);
     ofpbuf_uninit(&key);
+    ofpbuf_uninit(&all);
 }
 
 /* Begins a message as lib/dpif-netlink.c does: 'command' of a family. */
@@ -72,7 +100,7 @@ put_flow(struct ofpbuf *message, const ovs_u128 *ufid,
     if (ufid) {
         nl_msg_put_unspec(message, OVS_FLOW_ATTR_UFID, ufid, sizeof *ufid);
     }
-    nl_msg_put_unspec(message, OVS_FLOW_ATTR_KEY, key, key_len);
+    put_nested(message, OVS_FLOW_ATTR_KEY, key, key_len);
 }
 
 static void
@@ -84,7 +112,7 @@ probe_put(struct dpif *dpif, const struct dpif_flow_put *put)
                   put->flags & DPIF_FP_CREATE ? OVS_FLOW_CMD_NEW
                   : OVS_FLOW_CMD_SET, OVS_FLOW_VERSION);
     put_flow(&message, put->ufid, put->key, put->key_len);
-    nl_msg_put_unspec(&message, OVS_FLOW_ATTR_MASK, put->mask, put->mask_len);
+    put_nested(&message, OVS_FLOW_ATTR_MASK, put->mask, put->mask_len);
     nl_msg_put_unspec(&message, OVS_FLOW_ATTR_ACTIONS, put->actions,
                       put->actions_len);
     end_message(&message);

@@ -26,6 +26,15 @@ ARGUMENTS = {                           # Provider and name: how many arguments.
     ("ovs_xdp", "flow_moved"): 4,
     ("ovs_xdp", "program_exchanged"): 2,
 }
+# Those of newer releases of Open vSwitch, which flow_reval_monitor.py and reval_monitor.py listen to.
+REVALIDATORS = {
+    ("udpif_revalidator", "start_dump"): 2,
+    ("udpif_revalidator", "sweep_done"): 3,
+    ("revalidate_ukey__", "entry"): 6,
+    ("revalidate_ukey__", "exit"): 3,
+    ("revalidate", "flow_result"): 4,
+    ("revalidator_sweep__", "flow_sweep_result"): 4,
+}
 UPROBES = pathlib.Path("/sys/bus/event_source/devices/uprobe/type")
 SYS_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 
@@ -54,6 +63,15 @@ def test_notes():
     for provider, name in ARGUMENTS:
         # What costs something to prepare is prepared for listeners alone.
         assert bool(found[provider, name][1]) == (name not in ("program_exchanged", "run_start", "poll_block"))
+
+
+def test_notes_of_revalidators():
+    """What the release has is there without its own --enable-usdt-probes, each once."""
+    release = re.search(r"Open vSwitch\) (\d+)\.(\d+)", lab.run(switches.DAEMON, "--version"))
+    wanted = {key: n for key, n in REVALIDATORS.items()
+              if tuple(map(int, release.groups())) >= ((3, 5) if key[1].startswith("flow_") else (3, 3))}
+    found = notes()
+    assert {key: len(found[key][2]) for key in REVALIDATORS if key in found} == wanted
 
 
 @contextlib.contextmanager

@@ -127,6 +127,28 @@ def kernel_folder(series="6.1"):
         return folder
 
 
+def headers_folder(series="6.1"):
+    """The headers of that kernel as one tree, for a compiler of programs for the kernel; made when it is missing."""
+    kernel = kernel_folder(series)
+    release = next(kernel.glob("boot/vmlinuz-*")).name.removeprefix("vmlinuz-")
+    folder = CACHE / f"headers-{release}"
+    with locked(CACHE / "kernel.lock"):
+        if (folder / ".complete").exists():
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "packages").mkdir(parents=True)
+        common, own = (f"linux-headers-{release.removesuffix('-amd64')}-common", f"linux-headers-{release}")
+        _, options = stock_kernel(series)
+        call(["apt-get", "-q", *options, "-o", "APT::Sandbox::User=root", "download", common, own], folder / "packages",
+             f"{own} cannot be downloaded")
+        for name in common, own:        # What both have is the second's.
+            call(["dpkg", "-x", next((folder / "packages").glob(f"{name}_*.deb")), "packages"], folder, f"{name} cannot be unpacked")
+            call(["cp", "-al", "--remove-destination", f"packages/usr/src/{name}/.", "."], folder, f"{name} has no headers")
+        shutil.rmtree(folder / "packages")
+        (folder / ".complete").touch()
+        return folder
+
+
 def stock_kernel(series):
     """The name of Debian's present kernel package of a series, and apt's options: none if the host's own lists have it, else
     those of lists in the cache folder."""
