@@ -98,9 +98,6 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
         tcx->ticks = NULL;              /* Then peer redirect is never permitted. */
     }
     __atomic_store_n(&progs->tcx, tcx, __ATOMIC_RELEASE);       /* Complete: other threads may ask for it now. */
-    if (progs->trace) {
-        oxdp_tcx_trace(progs, true, NULL);      /* Else packets of this hook are missing. */
-    }
     oxdp_tcx_pin_upcall(progs);
     return 0;
 }
@@ -119,6 +116,7 @@ static void destroy(struct oxdp_progs *progs, struct oxdp_tcx *tcx)
     if (tcx->upcall_link_fd >= 0) {
         close(tcx->upcall_link_fd);
     }
+    oxdp_tcx_trace_stop(tcx);
     bpf_object__close(tcx->traced);
     bpf_object__close(tcx->tracked);
     tcx_bpf__destroy(tcx->skel);
@@ -335,9 +333,18 @@ int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at)
     return at->clsact ? put_filter(progs, at, NULL) : 0;
 }
 
-/* Gives ports the program that they are to have.  A device that is gone has none, and needs none. */
-static void renew(struct oxdp_progs *progs)
+static uint32_t id_of(int prog_fd)
 {
+    struct bpf_prog_info info = { 0 };
+    uint32_t len = sizeof info;
+
+    return bpf_obj_get_info_by_fd(prog_fd, &info, &len) ? 0 : info.id;
+}
+
+/* A device that is gone has no program, and needs none. */
+void oxdp_tcx_renew(struct oxdp_progs *progs)
+{
+    progs->tcx->prog_id = id_of(oxdp_tcx_program(progs->tcx));
     for (uint32_t i = 0; i < progs->max_ports; i++) {
         struct oxdp_attachment *at = &progs->attachments[i];
 
@@ -349,34 +356,14 @@ static void renew(struct oxdp_progs *progs)
     }
 }
 
-int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error)
-{
-    struct oxdp_tcx *tcx = progs->tcx;
-    int err = tcx ? oxdp_tcx_load_traced(progs, tcx, on, ret_error) : 0;
-
-    if (!tcx || err) {
-        return err;
-    }
-    renew(progs);
-    if (!on) {
-        bpf_object__close(tcx->traced);
-        tcx->traced = NULL;
-    }
-    return 0;
-}
-
 void oxdp_tcx_use(struct oxdp_progs *progs, struct bpf_object *object)
 {
     struct oxdp_tcx *tcx = progs->tcx;
     struct bpf_object *before = tcx->tracked;
-    bool is_traced = tcx->is_traced;
 
     tcx->tracked = object;
     tcx->over_ct = true;
-    oxdp_tcx_trace(progs, false, NULL);
-    if (is_traced) {
-        oxdp_tcx_trace(progs, true, NULL);
-    }
+    oxdp_tcx_trace_end(progs);          /* A trace that runs goes on with a program that tracks, too. */
     bpf_object__close(before);
     __atomic_store_n(&tcx->capability.ops, tcx->capability.ops | UINT64_C(1) << DP_OP_CT, __ATOMIC_RELAXED);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the tcx programs.  One of them is loaded twice while a trace runs. */
+/* Loads the tcx programs; one of them again for connections (track.c), and for a trace (tcx_trace.c). */
 #include "core/programs/tcx_private.h"
 
 #include <bpf/bpf.h>
@@ -105,7 +105,7 @@ int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_err
 
 int oxdp_tcx_program(const struct oxdp_tcx *tcx)
 {
-    const struct bpf_object *object = tcx->is_traced ? tcx->traced : tcx->tracked;
+    const struct bpf_object *object = tcx->traced ? tcx->traced : tcx->tracked;
 
     return object ? bpf_program__fd(bpf_object__find_program_by_name(object, "oxdp_tcx"))
         : bpf_program__fd(tcx->skel->progs.oxdp_tcx);
@@ -135,8 +135,8 @@ static int open_again(const struct oxdp_tcx *tcx, const void *image, size_t size
     return err;
 }
 
-static int load_again(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, bool traced,
-                      struct bpf_object **ret_object, char **ret_error)
+int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, bool traced,
+                       struct bpf_object **ret_object, char **ret_error)
 {
     struct bpf_object *object = NULL;
     size_t size;
@@ -159,33 +159,5 @@ static int load_again(const struct oxdp_tcx *tcx, const struct oxdp_constants *c
                          traced ? "traces packets" : "tracks connections", strerror(-err), heard);
     }
     *ret_object = object;
-    return 0;
-}
-
-int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants,
-                       struct bpf_object **ret_object, char **ret_error)
-{
-    return load_again(tcx, constants, false, ret_object, ret_error);
-}
-
-static uint32_t id_of(int prog_fd)
-{
-    struct bpf_prog_info info = { 0 };
-    uint32_t len = sizeof info;
-
-    return bpf_obj_get_info_by_fd(prog_fd, &info, &len) ? 0 : info.id;
-}
-
-int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error)
-{
-    if (on && !tcx->traced) {
-        int err = load_again(tcx, &progs->memory.constants, true, &tcx->traced, ret_error);
-
-        if (err) {
-            return err;
-        }
-    }
-    tcx->is_traced = on;
-    tcx->prog_id = id_of(oxdp_tcx_program(tcx));
     return 0;
 }

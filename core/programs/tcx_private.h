@@ -25,8 +25,8 @@ struct oxdp_tcx {
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
     bool has_pair;
     int upcall_link_fd;                 /* -1: none. */
-    struct bpf_object *traced;          /* The program with DP_PART_TRACE, while a trace runs; or NULL. */
-    bool is_traced;                     /* Ports have that. */
+    struct bpf_object *traced;          /* The program with DP_PART_TRACE, which ports have; or NULL. */
+    struct oxdp_tcx_loading *loading;   /* tcx_trace.c: loads that; NULL: nobody does. */
     struct bpf_object *tracked;         /* The program over the tables of connections, if it was loaded later; or NULL. */
     bool over_ct;                       /* It is over them, or that was tried. */
     uint32_t prog_id;                   /* Of the program that ports have. */
@@ -35,20 +35,29 @@ struct oxdp_tcx {
 /* Replaces the previous instance's program by ours.  0 or a negative errno. */
 int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
-/* Gives ports the program that can trace packets ('on'), or the one that cannot, each from one packet to the next.  0; or a
- * negative errno with a sentence in '*ret_error', and nothing has changed. */
-int oxdp_tcx_trace(struct oxdp_progs *progs, bool on, char **ret_error);
+/* tcx_trace.c: begins to load the program that traces packets, in a thread, unless there is no tcx, or it is loaded or being
+ * loaded.  0 or a negative errno. */
+int oxdp_tcx_trace_begin(struct oxdp_progs *progs);
+
+/* tcx_trace.c: gives ports that program if it is loaded: oxdp_trace_go_on(). */
+int oxdp_tcx_trace_go_on(struct oxdp_progs *progs, char **ret_error);
+
+/* tcx_trace.c: gives ports the program that cannot trace; does not wait for the thread. */
+void oxdp_tcx_trace_end(struct oxdp_progs *progs);
+
+/* tcx_trace.c: waits for the thread, if there is one, and gives up what it loaded. */
+void oxdp_tcx_trace_stop(struct oxdp_tcx *tcx);
+
+/* Gives ports the program that they are to have, each from one packet to the next. */
+void oxdp_tcx_renew(struct oxdp_progs *progs);
 
 /* tcx_load.c: loads the programs as 'tcx->skel', and closes nothing on failure.  0, or a negative errno with a sentence. */
 int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 
-/* tcx_load.c: loads 'tcx->traced' over the same maps if 'on', and notes which program ports get. */
-int oxdp_tcx_load_traced(struct oxdp_progs *progs, struct oxdp_tcx *tcx, bool on, char **ret_error);
-
-/* tcx_load.c: loads the program over the same maps with 'constants'.  0; or a negative errno with a sentence in '*ret_error'.
- * Any thread. */
-int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, struct bpf_object **ret_object,
-                       char **ret_error);
+/* tcx_load.c: loads the program over the same maps with 'constants'; with 'traced' it can trace packets.  0; or a
+ * negative errno with a sentence in '*ret_error'.  Any thread. */
+int oxdp_tcx_load_over(const struct oxdp_tcx *tcx, const struct oxdp_constants *constants, bool traced,
+                       struct bpf_object **ret_object, char **ret_error);
 
 /* Gives ports 'object', which oxdp_tcx_load_over() loaded, each from one packet to the next.  Takes it. */
 void oxdp_tcx_use(struct oxdp_progs *progs, struct bpf_object *object);

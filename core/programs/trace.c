@@ -88,6 +88,11 @@ static void start_countdowns(const struct oxdp_progs *progs, uint32_t countdown)
     }
 }
 
+bool oxdp_trace_is_possible(const struct oxdp_progs *progs)
+{
+    return progs->table && !progs->bare;
+}
+
 int oxdp_trace_start(struct oxdp_progs *progs, const struct oxdp_trace_filter *filter, char **ret_error)
 {
     struct oxdp_needs needs = needs_of(filter);
@@ -97,7 +102,7 @@ int oxdp_trace_start(struct oxdp_progs *progs, const struct oxdp_trace_filter *f
     if (progs->trace) {
         return oxdp_fail(-EBUSY, ret_error, "there is a trace already");
     }
-    if (!progs->table || progs->bare) {
+    if (!oxdp_trace_is_possible(progs)) {
         return oxdp_fail(-EOPNOTSUPP, ret_error, "programs run without flow tables: every packet goes to the engine");
     }
     trace = calloc(1, sizeof *trace);
@@ -111,8 +116,9 @@ int oxdp_trace_start(struct oxdp_progs *progs, const struct oxdp_trace_filter *f
     trace->max = SIZE_MAX;
     ring_buffer__consume(trace->ring);  /* What an earlier trace left. */
     write_filter(progs, filter);
-    err = oxdp_tcx_trace(progs, true, ret_error);
+    err = oxdp_tcx_trace_begin(progs);
     if (err) {
+        oxdp_fail(err, ret_error, "cannot load the program that traces at tcx: %s", strerror(-err));
         ring_buffer__free(trace->ring);
         free(trace);
         return err;
@@ -123,13 +129,18 @@ int oxdp_trace_start(struct oxdp_progs *progs, const struct oxdp_trace_filter *f
     return 0;
 }
 
+int oxdp_trace_go_on(struct oxdp_progs *progs, char **ret_error)
+{
+    return progs->trace ? oxdp_tcx_trace_go_on(progs, ret_error) : 0;
+}
+
 void oxdp_trace_stop(struct oxdp_progs *progs)
 {
     if (progs && progs->trace) {
         tracing_of(progs)->every = 0;
         start_countdowns(progs, 0);
         oxdp_special_trace(progs, NULL);
-        oxdp_tcx_trace(progs, false, NULL);
+        oxdp_tcx_trace_end(progs);
         ring_buffer__free(progs->trace->ring);
         free(progs->trace);
         progs->trace = NULL;

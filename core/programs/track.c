@@ -90,7 +90,7 @@ static void *work(void *track_)
         }
     }
     if (!track->err && track->tcx) {
-        track->err = oxdp_tcx_load_over(track->tcx, &track->constants, &track->object, &track->error);
+        track->err = oxdp_tcx_load_over(track->tcx, &track->constants, false, &track->object, &track->error);
     }
     __atomic_store_n(&track->done, true, __ATOMIC_RELEASE);
     track->call(track->aux);

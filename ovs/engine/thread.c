@@ -59,8 +59,8 @@ static void complete_transmissions(struct dpif_xdp_dp *);
 /* Packets that came together. */
 struct burst {
     struct dp_packet_batch packets;
-    bool has_records;                   /* From a program: the rest is valid. */
-    struct dpif_xdp_matched matched[NETDEV_MAX_BURST];
+    bool has_records;                   /* From a program: there is ... */
+    struct dpif_xdp_matched matched[NETDEV_MAX_BURST];  /* ... this of it. */
     uint32_t traced[NETDEV_MAX_BURST];  /* Number, or 0 if it is not traced. */
     uint32_t any_traced;                /* Not 0: some are. */
 };
@@ -221,7 +221,8 @@ handle_burst(struct dpif_xdp_ctx *ctx, struct burst *burst)
             dpif_xdp_output_flush(ctx);
             *dpif_xdp_traced_get() = burst->traced[first];
         }
-        dpif_xdp_input(ctx, &part, &burst->matched[first]);
+        dpif_xdp_input(ctx, &part, burst->has_records
+                       ? &burst->matched[first] : NULL);
         if (burst->traced[first]) {
             dpif_xdp_output_flush(ctx);
             *dpif_xdp_traced_get() = 0;
@@ -316,6 +317,19 @@ dpif_xdp_thread_activate(struct dpif_xdp_thread *thread,
     thread->active[thread->n_active++] = rxq;
 }
 
+/* Traces what of 'burst' is wanted. */
+static void
+trace_burst(struct dpif_xdp_dp *dp, struct burst *burst)
+{
+    struct dp_packet *packet;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, &burst->packets) {
+        burst->traced[i] = dpif_xdp_trace_look(dp, packet,
+                                               !burst->has_records);
+        burst->any_traced |= burst->traced[i];
+    }
+}
+
 /* Receives a burst from 'rxq', with the packets' metadata set.  Returns the
  * number of packets. */
 static int
@@ -396,6 +410,9 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
             }
         }
     }
+    if (dpif_xdp_trace_is_on(&dp->trace, !rxq->sock)) {
+        trace_burst(dp, burst);
+    }
     atomic_add_relaxed(&rxq->n_packets, dp_packet_batch_size(batch), &orig);
     return dp_packet_batch_size(batch);
 }
@@ -410,7 +427,7 @@ dpif_xdp_poll_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 
         if (rxq->fd < 0 && rxq_receive(dp, rxq, &burst)) {
             dpif_xdp_ctx_init(&ctx, dp, NULL);
-            dpif_xdp_input(&ctx, &burst.packets, NULL);
+            handle_burst(&ctx, &burst);
             dpif_xdp_output_flush(&ctx);
         }
     }

@@ -12,6 +12,7 @@
 
 #include "ovs/provider/trace.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #include "openvswitch/vlog.h"
 #include "ovs/base/report.h"
 #include "ovs/datapath/datapath.h"
+#include "ovs/datapath/trace.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/provider/appctl.h"
 #include "timeval.h"
@@ -47,6 +49,10 @@ struct session {
     long long int asked;                /* Last; monotonic ms. */
     struct ovs_list packets;            /* struct dpif_xdp_trace_packet. */
     size_t n;
+    bool programs;                      /* They trace, too. */
+    bool loading;                       /* Not all of them yet. */
+    bool follows;                       /* 'conn' waits for 'id' alone. */
+    struct dpif_xdp_trace_counts engine;
     struct oxdp_trace_counts counts;    /* When it was stopped. */
     bool stopped;                       /* Enough packets have come. */
     uint64_t n_lost;                    /* Lines of the engine. */
@@ -65,13 +71,34 @@ packet_free(struct dpif_xdp_trace_packet *packet)
     free(packet);
 }
 
-/* Has programs trace no more. */
+/* What programs and the engine have counted. */
+static struct oxdp_trace_counts
+counts_of(struct session *s)
+{
+    struct oxdp_trace_counts sum = { 0 };
+
+    if (s->stopped) {
+        return s->counts;
+    }
+    if (s->programs) {
+        sum = oxdp_trace_counts(s->dp->progs);
+    }
+    sum.looked_at += s->engine.looked_at;
+    sum.matched += s->engine.matched;
+    sum.lost += s->engine.lost;
+    return sum;
+}
+
+/* Has nobody trace any more. */
 static void
 stop(struct session *s)
 {
     if (!s->stopped) {
-        s->counts = oxdp_trace_counts(s->dp->progs);
-        oxdp_trace_stop(s->dp->progs);
+        s->counts = counts_of(s);
+        if (s->programs) {
+            oxdp_trace_stop(s->dp->progs);
+        }
+        dpif_xdp_trace_engine(s->dp, DPIF_XDP_TRACE_NONE, NULL, NULL);
         s->stopped = true;
     }
 }
@@ -98,13 +125,9 @@ add_packet(const struct dp_traced *traced, void *session_)
     struct session *s = session_;
     size_t size = offsetof(struct dp_traced, bytes) + traced->captured;
     struct dpif_xdp_trace_packet *packet
-        = xmalloc(offsetof(struct dpif_xdp_trace_packet, traced)
-                  + sizeof *traced);
+        = dpif_xdp_trace_packet_new(traced->captured);
 
     memcpy(&packet->traced, traced, size);
-    ovs_list_init(&packet->lines);
-    packet->seen = time_msec();
-    packet->dropped = false;
     ovs_list_push_back(&s->packets, &packet->node);
     s->n++;
 }
@@ -134,10 +157,30 @@ is_complete(const struct dpif_xdp_trace_packet *packet)
             || time_msec() >= packet->seen + ENGINE_MS);
 }
 
+/* Whether the engine, which alone traced 'packet', found the flow for it that
+ * the session asked for. */
+static bool
+has_flow(const struct session *s, const struct dpif_xdp_trace_packet *packet)
+{
+    const struct dpif_xdp_trace_line *line;
+    struct ds ufid = DS_EMPTY_INITIALIZER;
+    bool found = false;
+
+    odp_format_ufid(&s->request.ufid, &ufid);
+    LIST_FOR_EACH (line, node, &packet->lines) {
+        found |= strstr(line->text, ds_cstr(&ufid)) != NULL;
+    }
+    ds_destroy(&ufid);
+    return found;
+}
+
 /* Whether 'packet', complete, is one that the session asked for. */
 static bool
 is_wanted(const struct session *s, const struct dpif_xdp_trace_packet *packet)
 {
+    if (s->request.has_flow && packet->by_engine && !has_flow(s, packet)) {
+        return false;
+    }
     return (!s->request.drops || s->request.slow || packet->dropped
             || (dpif_xdp_trace_end_of(packet->traced.reason)
                 == DPIF_XDP_TRACE_DROPPED));
@@ -176,6 +219,9 @@ collect(struct session *s)
 
     s->n_lost += dpif_xdp_trace_take(s->dp, &lines);
     if (!s->stopped && s->n < limit) {
+        s->n += dpif_xdp_trace_take_packets(s->dp, &s->packets, &s->engine);
+    }
+    if (!s->stopped && s->n < limit && s->programs) {
         oxdp_trace_read(s->dp->progs, limit - s->n, add_packet, s);
     }
     LIST_FOR_EACH_POP (line, node, &lines) {
@@ -189,7 +235,7 @@ follow_flow(struct session *s)
 {
     const struct dpif_xdp_flow *flow;
 
-    if (s->request.has_flow && !s->stopped) {
+    if (s->request.has_flow && s->programs && !s->stopped) {
         dpif_xdp_flow_lock(s->dp);
         flow = dpif_xdp_flows_find(&s->dp->flows, &s->request.ufid);
         if (flow && dpif_xdp_fastpath_finds(flow)) {
@@ -203,8 +249,7 @@ follow_flow(struct session *s)
 static char *
 make_answer(struct session *s)
 {
-    struct oxdp_trace_counts counts
-        = s->stopped ? s->counts : oxdp_trace_counts(s->dp->progs);
+    struct oxdp_trace_counts counts = counts_of(s);
     struct json *answer = json_object_create();
     struct json *report = dpif_xdp_report_element(
         dpif_xdp_report_array(answer, "datapaths"));
@@ -245,15 +290,39 @@ make_answer(struct session *s)
                                                    ? JSSF_PRETTY : 0));
         ds_destroy(&ds);
     } else {
-        ds_put_format(&ds, "%"PRIuSIZE" packets; programs looked at %"PRIu64
+        ds_put_format(&ds, "%"PRIuSIZE" packets; looked at %"PRIu64
                       " (1 in %"PRIu32"), %"PRIu64" matched, %"PRIu64
-                      " were lost because the ring was full\n", n,
+                      " were lost because there was no room\n", n,
                       counts.looked_at, s->request.filter.every,
                       counts.matched, counts.lost);
         text = ds_steal_cstr(&ds);
     }
     json_destroy(answer);
     return text;
+}
+
+/* Has more programs trace, until all do.  Returns NULL, or a sentence. */
+static char *
+go_on(struct session *s)
+{
+    char *error = NULL;
+    int err = (s->programs && !s->stopped
+               ? oxdp_trace_go_on(s->dp->progs, &error) : 0);
+
+    if (err == -EAGAIN) {
+        return NULL;
+    }
+    if (!err && s->loading) {
+        s->loading = false;
+        s->asked = time_msec();
+        s->end = s->asked + s->request.wait_ms;
+        if (s->follows) {
+            unixctl_command_reply(s->conn, s->id);
+            s->conn = NULL;
+            s->follows = false;
+        }
+    }
+    return (!err ? NULL : error ? error : xstrdup(ovs_strerror(-err)));
 }
 
 static void
@@ -270,16 +339,30 @@ void
 dpif_xdp_trace_run(struct dpif_xdp_dp *dp)
 {
     struct session *s = session;
+    char *error;
     size_t n;
 
     if (!s || s->dp != dp) {
         return;
     }
+    error = go_on(s);
+    if (error) {
+        if (s->conn) {
+            unixctl_command_reply_error(s->conn, error);
+        } else {
+            VLOG_WARN("%s: the trace ends: %s", dp->name, error);
+        }
+        free(error);
+        session_end();
+        return;
+    }
     follow_flow(s);
     collect(s);
     n = count_complete(s);
-    if (s->conn) {
-        if (n >= s->request.count || time_msec() >= s->end) {
+    if (s->follows) {
+        return;
+    } else if (s->conn) {
+        if (n >= s->request.count || (!s->loading && time_msec() >= s->end)) {
             stop(s);
             reply(s);
             session_end();
@@ -341,6 +424,13 @@ search_dp(struct dpif_xdp_dp *dp, void *search_)
     }
 }
 
+/* Whether 'dp' has programs with flow tables: others trace nothing. */
+static bool
+programs_trace(const struct dpif_xdp_dp *dp)
+{
+    return dp->progs && oxdp_trace_is_possible(dp->progs);
+}
+
 /* Finds the datapath of 'request', and its port and flow there. */
 static char *
 resolve(struct dpif_xdp_trace_request *request, struct dpif_xdp_dp **dpp)
@@ -365,8 +455,6 @@ resolve(struct dpif_xdp_trace_request *request, struct dpif_xdp_dp **dpp)
                          request->dp ? "\"" : "",
                          request->dp ? request->dp : "",
                          request->dp ? "\"" : "");
-    } else if (!dp->progs) {
-        return xasprintf("datapath %s has no port with programs", dp->name);
     }
     if (request->port) {
         const struct dpif_xdp_query query = { .port = request->port };
@@ -388,7 +476,7 @@ resolve(struct dpif_xdp_trace_request *request, struct dpif_xdp_dp **dpp)
             filter->flow = dpif_xdp_fastpath_index(flow);
         }
         dpif_xdp_flow_unlock(dp);
-        if (filter->flow == OXDP_TRACE_ANY) {
+        if (!flow || (filter->flow == OXDP_TRACE_ANY && programs_trace(dp))) {
             return xstrdup(flow ? "programs do not look for that flow: "
                            "xdp/why says why" : "there is no such flow");
         }
@@ -396,8 +484,7 @@ resolve(struct dpif_xdp_trace_request *request, struct dpif_xdp_dp **dpp)
     return NULL;
 }
 
-/* Begins a session as 'argv' says, of 'conn' if it is not NULL.  Returns NULL,
- * or a sentence. */
+/* Begins a session as 'argv' says, of 'conn'.  Returns NULL, or a sentence. */
 static char *
 begin(int argc, const char *argv[], struct unixctl_conn *conn)
 {
@@ -405,6 +492,7 @@ begin(int argc, const char *argv[], struct unixctl_conn *conn)
     struct dpif_xdp_trace_request request;
     char *error = dpif_xdp_trace_parse(argc, argv, &request);
     struct dpif_xdp_dp *dp;
+    bool programs = false;
 
     if (!error && session) {
         error = xasprintf("packets of %s are traced already (\"%s\"), by "
@@ -417,7 +505,10 @@ begin(int argc, const char *argv[], struct unixctl_conn *conn)
         struct ovs_list old = OVS_LIST_INITIALIZER(&old);
         struct dpif_xdp_trace_line *line;
 
-        oxdp_trace_start(dp->progs, &request.filter, &error);
+        programs = programs_trace(dp);
+        if (programs) {
+            oxdp_trace_start(dp->progs, &request.filter, &error);
+        }
         dpif_xdp_trace_take(dp, &old);
         LIST_FOR_EACH_POP (line, node, &old) {
             dpif_xdp_trace_line_free(line);
@@ -434,7 +525,12 @@ begin(int argc, const char *argv[], struct unixctl_conn *conn)
     session->conn = conn;
     session->asked = time_msec();
     session->end = session->asked + request.wait_ms;
+    session->programs = programs;
+    session->loading = true;
     ovs_list_init(&session->packets);
+    dpif_xdp_trace_engine(dp, programs ? DPIF_XDP_TRACE_SOCKETS
+                          : DPIF_XDP_TRACE_ALL, &request.filter,
+                          &request.match);
     return NULL;
 }
 
@@ -460,7 +556,7 @@ static void
 command_start(struct unixctl_conn *conn, int argc, const char *argv[],
               void *aux OVS_UNUSED)
 {
-    char *error = begin(argc, argv, NULL);
+    char *error = begin(argc, argv, conn);
 
     if (error) {
         fail(conn, error);
@@ -468,7 +564,7 @@ command_start(struct unixctl_conn *conn, int argc, const char *argv[],
     }
     session->request.json = true;
     session->request.count = MAX_PACKETS;
-    unixctl_command_reply(conn, session->id);
+    session->follows = true;
 }
 
 /* The session that 'id' names, which is no other's; NULL, after a reply, if
@@ -495,7 +591,8 @@ command_read(struct unixctl_conn *conn, int argc OVS_UNUSED,
     struct session *s = find_session(conn, argv[1]);
 
     if (s && s->conn) {
-        fail(conn, xasprintf("trace %s answers by itself", s->id));
+        fail(conn, xasprintf("trace %s answers by itself%s", s->id, s->loading
+                             ? ", and programs for it are being loaded" : ""));
     } else if (s) {
         s->asked = time_msec();
         collect(s);
@@ -511,7 +608,9 @@ command_stop(struct unixctl_conn *conn, int argc OVS_UNUSED,
     struct session *s = find_session(conn, argv[1]);
 
     if (s) {
-        if (s->conn) {
+        if (s->follows) {
+            unixctl_command_reply_error(s->conn, "it was stopped");
+        } else if (s->conn) {
             stop(s);
             reply(s);
         }

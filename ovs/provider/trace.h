@@ -9,9 +9,11 @@
 
 #include "core/programs/trace.h"
 #include "openvswitch/list.h"
+#include "openvswitch/match.h"
 #include "openvswitch/types.h"
 
 struct dpif_xdp_dp;
+struct dpif_xdp_trace_packet;
 struct ds;
 struct json;
 
@@ -29,6 +31,7 @@ struct dpif_xdp_trace_request {
     uint64_t count;                     /* Packets, and ... */
     uint64_t wait_ms;                   /* ... time after which it ends. */
     struct oxdp_trace_filter filter;    /* 'in_port' and 'flow' are not set. */
+    struct match match;                 /* The same fields as its key. */
     char *text;                         /* All of it, as it was given. */
 };
 
@@ -46,16 +49,6 @@ enum dpif_xdp_trace_end {
     DPIF_XDP_TRACE_PASSED,
 };
 enum dpif_xdp_trace_end dpif_xdp_trace_end_of(uint32_t reason);
-
-/* A traced packet. */
-struct dpif_xdp_trace_packet {
-    struct ovs_list node;
-    struct ovs_list lines;              /* Of the engine: struct
-                                         * dpif_xdp_trace_line. */
-    long long int seen;                 /* Monotonic ms. */
-    bool dropped;                       /* By the engine. */
-    struct dp_traced traced;            /* As long as its bytes. */
-};
 
 /* trace_text.c: puts what is known of 'packet' into 'report'; prints that. */
 void dpif_xdp_trace_report_packet(struct dpif_xdp_dp *,

@@ -80,11 +80,11 @@ parse_number(const char *word, uint64_t max, uint64_t *ret)
 
 /* Reads fields as ovs-ofctl takes them. */
 static char *
-parse_match(const char *text, struct oxdp_trace_filter *filter)
+parse_match(const char *text, struct oxdp_trace_filter *filter,
+            struct match *match)
 {
     enum ofputil_protocol protocols;
     struct ofputil_flow_mod fm;
-    struct match match;
     char *error = parse_ofp_flow_mod_str(&fm, text, NULL, NULL, OFPFC_DELETE,
                                          &protocols);
     bool other;
@@ -97,16 +97,16 @@ parse_match(const char *text, struct oxdp_trace_filter *filter)
         free(error);
         return sentence;
     }
-    minimatch_expand(&fm.match, &match);
+    minimatch_expand(&fm.match, match);
     other = (fm.table_id != OFPTT_ALL || fm.out_port != OFPP_ANY
              || fm.out_group != OFPG_ANY || fm.cookie_mask
-             || match.wc.masks.in_port.ofp_port);
+             || match->wc.masks.in_port.ofp_port);
     minimatch_destroy(&fm.match);
     if (other) {
         return xasprintf("\"%s\" has more than fields of packets: write "
                          "port=NAME for the port that they arrive on", text);
     }
-    if (!dpif_xdp_compile_filter(&match.flow, &match.wc, &filter->key,
+    if (!dpif_xdp_compile_filter(&match->flow, &match->wc, &filter->key,
                                  &filter->mask)) {
         return xasprintf("\"%s\" has a field that packets do not have when "
                          "they arrive, or that is of a protocol: write that "
@@ -202,6 +202,7 @@ dpif_xdp_trace_parse(int argc, const char *argv[],
         .count = DEFAULT_COUNT, .wait_ms = DEFAULT_WAIT_S * 1000,
         .filter = { .every = 1, .bytes = DEFAULT_BYTES },
     };
+    match_init_catchall(&ret->match);
     for (int i = 1; i < argc && !error; i++) {
         bool known;
 
@@ -215,7 +216,7 @@ dpif_xdp_trace_parse(int argc, const char *argv[],
         }
     }
     if (!error && match.length) {
-        error = parse_match(ds_cstr(&match), &ret->filter);
+        error = parse_match(ds_cstr(&match), &ret->filter, &ret->match);
     }
     ret->filter.reasons = reasons_of(ret);
     ret->text = ds_steal_cstr(&text);

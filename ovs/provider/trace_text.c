@@ -165,7 +165,8 @@ dpif_xdp_trace_report_packet(struct dpif_xdp_dp *dp,
     dpif_xdp_report_int(report, "time_ns", to_real_time(traced->time));
     dpif_xdp_report_int(report, "cpu", traced->cpu);
     dpif_xdp_report_text(report, "hook",
-                         traced->hook == DP_TRACE_TCX ? "tcx" : "xdp");
+                         packet->from_socket ? "socket"
+                         : traced->hook == DP_TRACE_TCX ? "tcx" : "xdp");
     report_port(dp, traced->in_port, "port", report);
     dpif_xdp_report_int(report, "length", traced->length);
     report_bytes(traced, report);
@@ -175,7 +176,10 @@ dpif_xdp_trace_report_packet(struct dpif_xdp_dp *dp,
     }
     dpif_xdp_report_text(report, "verdict",
                          to_tcx ? "tcx" : end_names[end]);
-    dpif_xdp_report_text(report, "reason", oxdp_counter_text(traced->reason));
+    dpif_xdp_report_text(report, "reason", packet->from_socket
+                         ? "received by the engine's packet socket: no "
+                           "program serves the port"
+                         : oxdp_counter_text(traced->reason));
     if (end == DPIF_XDP_TRACE_FORWARDED && traced->fate == DP_FATE_GROUP) {
         dpif_xdp_report_int(report, "group", traced->to);
     } else if (end == DPIF_XDP_TRACE_FORWARDED) {

@@ -2,7 +2,9 @@
 """A host that does not let the daemon use BPF or AF_XDP: the switch forwards with what is left, says why, and comes back by
 itself."""
 import contextlib
+import json
 import os
+import re
 import resource
 import stat
 
@@ -90,6 +92,39 @@ def test_without_bpf(world, hook):
         check_forwards(switch)
         assert traffic.udp(switch.red, switch.green, "10.0.0.2") == 100
         check_tracks(switch)
+
+
+def test_packets_of_packet_sockets_are_seen(world, tmp_path):
+    """Where no program runs, xdp/trace has packets as the engine receives them, and ovs-xdp-tcpdump both directions."""
+    with weak_switch(world, *without("bpf", "sys_admin")) as switch:
+        lab.wait_until(lambda: switch.status("to-red").get("xdp-hook") == "none", "packet sockets")
+        switch.flows("br0", "priority=40000,icmp,nw_dst=10.0.0.100,actions=drop",
+                     "in_port=to-red,icmp,actions=output:to-green", "in_port=to-green,icmp,actions=output:to-red",
+                     "priority=1,arp,actions=normal", "priority=0,actions=drop")
+        with switch.red.start("ping", "-q", "-i", "0.05", "10.0.0.2"):
+            lab.wait_until(lambda: switch.flow_counts("icmp")[0], "a flow")
+            found, = json.loads(switch.appctl("xdp/trace", "-f", "json", "port=to-red", "icmp", "count=3"))["datapaths"]
+            ufid = re.search(r"ufid:(\S+),[^\n]*in_port\(to-red\)[^\n]*proto=1", switch.appctl("dpctl/dump-flows", "-m", "--names"))[1]
+            of_flow, = json.loads(switch.appctl("xdp/trace", "-f", "json", f"flow=ufid:{ufid}", "count=2"))["datapaths"]
+            rare, = json.loads(switch.appctl("xdp/trace", "-f", "json", "every=10", "port=to-red", "count=2"))["datapaths"]
+            none, = json.loads(switch.appctl("xdp/trace", "-f", "json", "udp", "wait=1"))["datapaths"]
+            text = switch.appctl("xdp/trace", "port=to-red", "icmp", "count=1")
+            captured = lab.run(switches.BUILD / "ovs-xdp-tcpdump", "-n", "-c", "4", "to-red", "icmp")
+        green = switch.dp_port("to-green")
+        with switch.red.start("ping", "-q", "-i", "0.05", "10.0.0.100"):
+            dropped, = json.loads(switch.appctl("xdp/trace", "-f", "json", "drops", "ip,nw_dst=10.0.0.100", "count=1"))["datapaths"]
+    assert len(found["packets"]) == 3 and found["matched"] >= 3 and not found["lost"]
+    for packet in found["packets"]:
+        assert (packet["hook"], packet["port_name"], packet["length"], packet["verdict"]) == ("socket", "to-red", 98, "engine")
+        assert "icmp(type=8,code=0)" in packet["fields"] and len(packet["bytes"]) == 2 * 98
+        assert any(line.startswith("flow ufid:") for line in packet["engine"]), packet
+        assert f"sent to port {green} (to-green)" in packet["engine"] and not packet["dropped"]
+    assert {packet["port_name"] for packet in of_flow["packets"]} == {"to-red"}
+    assert len(rare["packets"]) == 2 and rare["looked_at"] < 30 and not none["packets"]
+    assert re.search(r" socket, port \d+ \(to-red\), 98 bytes.*\n.*\n  verdict: received by the engine's packet socket: no program "
+                     r"serves the port\n  engine: flow", text), text
+    assert "10.0.0.1 > 10.0.0.2: ICMP echo request" in captured and "10.0.0.2 > 10.0.0.1: ICMP echo reply" in captured
+    assert dropped["packets"][0]["dropped"]
 
 
 @pytest.mark.parametrize("hook", ("tcx", "xdp"))
