@@ -37,6 +37,8 @@ def metrics():
     """The metrics of a switch with traffic, and of its port with a nasty name."""
     lab.new_host()
     with scene.with_odd_port(NASTY) as (switch, red):
+        switch.flows("br0", "priority=1,icmp,in_port=to-red,actions=ct(commit,zone=7),normal", "priority=0,actions=normal")
+        switch.appctl("dpctl/ct-set-limits", "zone=7,limit=100")
         red.run("ping", "-c", "3", "-i", "0.01", "10.0.0.100")
         yield once(switch)
 
@@ -65,6 +67,9 @@ def test_values(metrics):
     assert any('tier="engine",reason="up_miss"' in labels and number for labels, number in frames.items())
     assert 'port="a\\"b\\\\c"' in metrics
     assert values(metrics, "ovs_xdp_table_size")['datapath="ovs-xdp",table="masks"'] == 128
+    assert values(metrics, "ovs_xdp_table_used")['datapath="ovs-xdp",table="connections"'] == 1
+    assert values(metrics, "ovs_xdp_ct_zone_connections") == {'datapath="ovs-xdp",zone="7"': 1}
+    assert values(metrics, "ovs_xdp_ct_zone_limit") == {'datapath="ovs-xdp",zone="7"': 100}
     assert values(metrics, "ovs_xdp_port_open")['datapath="ovs-xdp",port="to-red"'] == 1
 
 

@@ -143,6 +143,7 @@ def fake(n_ports=300):
                                                                  "flows": 9}]},
                               "threads": [{"thread": 0, "queues": 1, "cpu_ms": 1000 * factor}],
                               "ports": [{"port": 2, "name": "p2", "error": "e" * 200, "queues": []}]}}
+        sample.tracked = {"d": {"used": True, "connections": 95, "room": 100, "max_connections": 120}}
         sample.stats = {"d": {"programs": {"mask_hits": factor, "masks_walked": factor},
                               "engine": {"misses": factor, "masks_walked": factor, "upcalls_lost": 100 * factor,
                                          "drops": {"no_frame": factor}},

@@ -25,6 +25,7 @@ class Sample:
         self.time = time.monotonic()
         self.version, self.shown = _datapaths(client.document("xdp/show"))
         _, self.stats = _datapaths(client.document("xdp/stats"))
+        _, self.tracked = _datapaths(client.document("xdp/ct-show"))
         self.masks = _datapaths(client.document("xdp/dump-masks"))[1] if "masks" in wanted else None
         self.flows = {name: _flows(client.call("dpctl/dump-flows", "-m", f"{found['type']}@{name}"))
                       for name, found in self.shown.items()} if "flows" in wanted else None
@@ -49,7 +50,7 @@ def report(new, old, name):
         "datapath": name, "version": new.version, "seconds": seconds,
         "total": _total(stats, old_stats, seconds, ports, drops),
         "ports": ports, "drops": drops, "slow_path": slow,
-        "tables": _tables(shown), "flows": shown["flows"],
+        "tables": _tables(shown, new.tracked.get(name, {})), "flows": shown["flows"],
         "flows_by_reason": [reason for reason in shown.get("fast_path", {}).get("flows_by_reason", []) if reason["flows"]],
         "threads": _threads(shown, old_shown, seconds),
         "softirq": _softirq(new.cpu, old.cpu) if old else None,
@@ -182,12 +183,14 @@ def _slow(stats, old_stats, seconds):
     return sorted((entry for entry in found if entry["total"]), key=lambda entry: (-(entry["rate"] or 0), -entry["total"]))
 
 
-def _tables(shown):
+def _tables(shown, tracked):
     fast_path, umem = shown.get("fast_path"), shown.get("umem")
     tables = {table: {"used": fast_path[table], "size": fast_path[f"max_{table}"]}
               for table in ("flows", "masks", "groups")} if fast_path else {}
     if umem:
         tables["umem_frames"] = {"used": umem["frames"] - umem["free"], "size": umem["frames"]}
+    if tracked.get("used"):
+        tables["connections"] = {"used": tracked["connections"], "size": min(tracked["room"], tracked["max_connections"])}
     return tables
 
 
@@ -254,6 +257,7 @@ def _advice(found):
     for name, what in (("masks", "flows with other masks run in the engine: see the masks (m)"),
                        ("flows", "more flows run in the engine: raise other_config:xdp-flows"),
                        ("groups", "flows to other sets of ports run in the engine"),
+                       ("connections", "new connections are refused soon: raise other_config:xdp-ct-max"),
                        ("umem_frames", "packets find no buffer: raise other_config:xdp-umem-frames")):
         table = found["tables"].get(name)
         if table and table["size"] and table["used"] >= ALMOST_FULL * table["size"]:
