@@ -10,6 +10,7 @@
 #include "bpf/constant.h"
 #include "dp/ct_table.h"
 #include "dp/omit.h"
+#include "dp/path_table.h"
 #include "dp/record.h"
 #include "dp/table.h"
 
@@ -32,6 +33,9 @@ struct bpf_layouts {
 #undef X
 #define X(NAME, TYPE) TYPE ct_##NAME;
     DP_CT_TABLES(X)
+#undef X
+#define X(NAME, TYPE) TYPE NAME;
+    DP_PATH_TABLES(X)
 #undef X
     struct dp_record record;
 };

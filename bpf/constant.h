@@ -17,6 +17,7 @@
 
 #include "bpf/maps.h"
 #include "dp/ct_table.h"
+#include "dp/path_table.h"
 #include "dp/table.h"
 
 /* X(name, type of element) of the tables of dp/table.h, and the others that programs find so. */
@@ -36,11 +37,15 @@ enum bpf_table {
     BPF_N_TABLES
 };
 
-/* Behind these, the tables of connections (dp/ct_table.h).  A datapath may have none: its programs leave CT out. */
+/* Behind these, the tables of connections (dp/ct_table.h) and of their paths (dp/path_table.h).  A datapath may have
+ * none: its programs leave CT out. */
 enum bpf_ct_table {
     BPF_TABLE_BEFORE_ct = BPF_N_TABLES - 1,
 #define X(NAME, TYPE) BPF_TABLE_ct_##NAME,
     DP_CT_TABLES(X)
+#undef X
+#define X(NAME, TYPE) BPF_TABLE_##NAME,
+    DP_PATH_TABLES(X)
 #undef X
     BPF_N_ALL_TABLES
 };
@@ -51,6 +56,9 @@ enum bpf_number {
 #undef X
 #define X(NAME, TYPE) BPF_LAST_ct_##NAME,
     DP_CT_TABLES(X)
+#undef X
+#define X(NAME, TYPE) BPF_LAST_##NAME,
+    DP_PATH_TABLES(X)
 #undef X
     BPF_NUMBER_SHARED_SHARDS,                   /* Shards of statistics if CPUs share them, else 0. */
     BPF_N_NUMBERS

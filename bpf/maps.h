@@ -71,7 +71,7 @@ struct bpf_limit {
 
 /* Space for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
 struct bpf_run_room {
-    __u64 room[127];
+    __u64 room[255];
     __u32 countdown;        /* The packet with which it becomes 0 may be traced; 0: none is. */
     __u32 pad;
 };

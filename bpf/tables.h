@@ -97,6 +97,7 @@ BPF_TABLES(TABLE)
 #define CT_TABLE(NAME, TYPE) TABLE(ct_##NAME, TYPE)
 DP_CT_TABLES(CT_TABLE)
 #undef CT_TABLE
+DP_PATH_TABLES(TABLE)
 #undef TABLE
 
 /* dp/trace.h. */

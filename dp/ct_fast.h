@@ -122,6 +122,13 @@ DP_INLINE int dp_ct_fast_judge(const struct dp_ct_segment *s, __u64 state, __u64
     return 1;
 }
 
+/* Whether an established TCP connection has this state. */
+DP_INLINE int dp_ct_fast_is_steady(__u64 state)
+{
+    return DP_CT_GET(state, DP_CT_STATE_TCP(0), 8) == (DP_CT_TCP_ESTABLISHED | DP_CT_TCP_ESTABLISHED << 4)
+        && DP_CT_CLASS(state) == DP_CT_TM_TCP_ESTABLISHED;
+}
+
 /* Judges the packet and notes it in its connection's life.  Returns 0, with nothing changed, if it is not for this file. */
 DP_INLINE int dp_ct_fast_update(const struct dp_ct_tuple *t, const struct dp_ct_segment *s, struct dp_ct_life *life, __u32 d,
                                 __u32 now)
@@ -133,8 +140,7 @@ DP_INLINE int dp_ct_fast_update(const struct dp_ct_tuple *t, const struct dp_ct_
         __u64 own = DP_READ_ONCE(*word);
         __u64 others = d ? DP_READ_ONCE(life->window[0]) : DP_READ_ONCE(life->window[1]);
 
-        if (DP_CT_GET(state, DP_CT_STATE_TCP(0), 8) != (DP_CT_TCP_ESTABLISHED | DP_CT_TCP_ESTABLISHED << 4)
-            || DP_CT_CLASS(state) != DP_CT_TM_TCP_ESTABLISHED) {
+        if (!dp_ct_fast_is_steady(state)) {
             return 0;
         }
 
@@ -211,8 +217,11 @@ DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union 
     struct dp_ct_life *life = dp_ct_lives_at(ctx, index);
     __u32 state = DP_CS_TRK | DP_CS_EST | (d ? DP_CS_RPL : 0);
 
-    if (!ref || !conn || !life || conn->flags & (DP_CT_KEY_ENGINE | DP_CT_KEY_RELATED)
-        || !dp_ct_fast_update(&t, &s, life, d, now)) {
+    if (!ref || !conn || !life || conn->flags & (DP_CT_KEY_ENGINE | DP_CT_KEY_RELATED)) {
+        return 0;
+    }
+    run->version = DP_READ_ONCE(life->version);
+    if (!dp_ct_fast_update(&t, &s, life, d, now)) {
         return 0;
     }
     run->ref = ref;

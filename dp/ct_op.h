@@ -21,6 +21,7 @@
 #include "dp/ct_run.h"
 #include "dp/key.h"
 #include "dp/op.h"
+#include "dp/path_table.h"
 #include "dp/reason.h"
 
 #define DP_CT_PORT_FTP 21
@@ -31,7 +32,12 @@ struct dp_ct_here {
     struct dp_ct_run run;       /* While the key has a ct_state, its 'md' has what the key has not: what 'cached' is about. */
     struct dp_ct_action action;
     __u32 marks;                /* Index in marks[] for a new connection. */
+    __u32 n_steady;             /* Connections that took the packet in dp_ct_fast(), one after the other; */
+    __u32 translated;           /* and whether one translated it. */
+    struct dp_micro_conn steady[DP_PATH_CONNS];
 };
+
+#define DP_CT_UNSTEADY 0x10000  /* In 'n_steady': one did not. */
 
 /* Unpacks the argument of 'op'. */
 DP_INLINE void dp_ct_unpack(struct dp_ctx *ctx, const struct dp_op *op, struct dp_ct_here *here)
@@ -266,6 +272,20 @@ DP_STAGE int dp_ct_op_any(struct dp_ctx *ctx, const struct dp_frame *frame, unio
     return DP_REASON_FORWARDED;
 }
 
+/* Notes the connection for dp/path_learn.h. */
+DP_INLINE void dp_ct_note_steady(struct dp_ct_here *here)
+{
+    __u64 n = here->n_steady;
+
+    DP_OPAQUE(n);
+    if (n < DP_PATH_CONNS) {
+        DP_OPAQUE(n);
+        here->steady[n].ref = here->run.ref;
+        here->steady[n].version = here->run.version;
+    }
+    here->n_steady = n + 1;
+}
+
 /* Does 'op', the first operation of a flow, to the packet.  Returns DP_REASON_FORWARDED, or why the engine is to do it: then
  * nothing was changed. */
 DP_INLINE int dp_ct_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op,
@@ -274,11 +294,14 @@ DP_INLINE int dp_ct_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
     int fast = dp_ct_fast(ctx, frame, key, op, &here->run);
 
     if (!fast) {
+        here->n_steady = DP_CT_UNSTEADY;
         return dp_ct_op_any(ctx, frame, key, op, here);
     }
+    dp_ct_note_steady(here);
     if (fast == DP_CT_FAST_NAT) {
         here->run.md.state |= dp_ct_translate(ctx, &here->run);
         key->ct_state = here->run.md.state;
+        here->translated = 1;
     }
     return DP_REASON_FORWARDED;
 }

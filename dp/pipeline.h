@@ -20,10 +20,12 @@
 #define DP_PIPELINE_H 1
 
 #include "dp/action.h"
+#include "dp/count.h"
 #include "dp/ct_op.h"
 #include "dp/lookup.h"
 #include "dp/metadata.h"
 #include "dp/parse.h"
+#include "dp/path_learn.h"
 #include "dp/predict.h"
 #include "dp/reason.h"
 #include "dp/trace.h"
@@ -62,14 +64,12 @@ struct dp_run {
     };
     __u32 fate;                 /* For the hook, of a traced packet: as in struct dp_outcome. */
     __u32 to;
+    struct dp_path_walk path;   /* With CT. */
 };
 
-/* Of a pass: it found a flow that begins with CT, 'flow' of the run, and dp_prepare() said yes; or the flow's next CT comes.
- * dp_track() goes on, which the hook's own function does: connection tracking needs much of the stack. */
+/* Of a pass: it found a flow that begins with CT, 'flow' of the run, and dp_prepare() said yes; or the flow's next
+ * CT comes. dp_track() goes on, which the hook's own function does: connection tracking needs much of the stack. */
 #define DP_FATE_TRACK (DP_FATE_ENGINE + 1)
-
-/* A pass's enum dp_fate and its 'arg', as a stage returns them. */
-#define DP_FATED(FATE, ARG) ((__u64) (ARG) << 32 | (__u32) (FATE))
 
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg);
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index);
@@ -78,17 +78,33 @@ DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flo
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
 DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
-DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags);
+DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run);
+DP_INLINE int dp_path_is_known(struct dp_ctx *ctx, __u32 in_port);
 
 /* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
 DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
 {
+    struct dp_outcome outcome = { .reason = DP_REASON_FORWARDED };
+    int learns = dp_path_is_there(ctx, run), fate;
+
+    run->uncommon = 0;
+    if (learns && dp_path_is_known(ctx, in_port)) {
+        __u64 fated = dp_path_run(ctx, &run->path, &run->frame, &run->key, in_port);
+
+        if (DP_LIKELY((__u32) fated != DP_FATE_PASSES)) {
+            run->passes = run->path.n_flows - 1;
+            outcome.fate = (__u32) fated;
+            outcome.reason = outcome.fate == DP_FATE_OUTPUT ? DP_REASON_FORWARDED : DP_REASON_NO_MEMORY;
+            outcome.to = fated >> 32;
+            return outcome;
+        }
+        if (DP_TAKES_SKBS) {
+            dp_out_of_reach(ctx);       /* It may have looked too far. */
+        }
+    }
     run->key.w[0] = DP_BYTES(0, 4, in_port);
     dp_clear_metadata(ctx, &run->key);
-    run->uncommon = 0;
-
-    struct dp_outcome outcome = { .reason = DP_REASON_FORWARDED };
-    int fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), &outcome.to);
+    fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), &outcome.to);
 
     if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
         outcome.fate = DP_FATE_OUTPUT;
@@ -98,6 +114,9 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
         outcome.fate = DP_FATE_SKB;
         outcome.reason = run->reason;
         return outcome;
+    }
+    if (learns && (fate == DP_FATE_TRACK || fate == DP_FATE_RECIRC)) {
+        dp_path_note_arrival(ctx, &run->path, &run->frame, &run->key);
     }
     DP_NO_UNROLL
     for (int step = 0; step < DP_MAX_STEPS; step++) {
@@ -124,8 +143,35 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
     if (fate == DP_FATE_DROP || fate == DP_FATE_ENGINE) {
         outcome.reason = run->reason;
     }
+    if (learns && fate == DP_FATE_OUTPUT) {
+        run->path.to = outcome.to;
+        dp_path_learn(ctx, &run->path, &run->frame, &run->key, &run->ct);
+    }
     outcome.fate = fate;
     return outcome;
+}
+
+/* Whether the program has the path cache, and the packet is not traced: a trace shows its passes.  Begins to note
+ * them. */
+DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run)
+{
+    if (DP_OMITS_OP(ctx, DP_OP_CT)) {
+        return 0;
+    }
+    run->path.found = DP_PATH_NONE;
+    if (DP_OMITS(ctx, DP_PART(RECIRC)) || dp_is_traced(ctx, &run->traced) || !dp_path_head_at(ctx, 0)) {
+        return 0;
+    }
+    dp_path_begin(&run->path, &run->ct);
+    return 1;
+}
+
+/* Whether there may be a microflow of packets of port 'in_port'. */
+DP_INLINE int dp_path_is_known(struct dp_ctx *ctx, __u32 in_port)
+{
+    const struct dp_path_head *head = dp_path_head_at(ctx, 0);
+
+    return head && DP_READ_ONCE(head->port[in_port % DP_PATH_PORTS]);
 }
 
 /* dp_pass() as a stage, for all but the first. */
@@ -223,6 +269,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         }
     }
     dp_count(ctx, index, len, tcp_flags);
+    if (!DP_OMITS_OP(ctx, DP_OP_CT) && (!expected || fate == DP_FATE_RECIRC)) {
+        dp_path_note(&run->path, index, len);
+    }
     if (fate == DP_FATE_RECIRC) {
         dp_recirculate(run, *ret_arg);
     }
@@ -305,6 +354,7 @@ DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
     }
     run->tracked = 0;
     dp_count(ctx, run->flow, run->len, run->tcp_flags);
+    dp_path_note(&run->path, run->flow, run->len);
     if (fate == DP_FATE_RECIRC) {
         dp_recirculate(run, flow->arg);
     }
@@ -372,34 +422,6 @@ DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id)
     run->key.recirc_id = recirc_id;
     if (recirc_id) {
         run->frame.local_stack = 0;     /* Only a packet that was in a tunnel is still as its sender made it. */
-    }
-}
-
-/* Adds a packet of 'len' bytes to the statistics of flow 'flow'.  'tcp_flags' are in host byte order, 0 if it has none. */
-DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags)
-{
-    __u32 shard = dp_cpu(ctx);
-    __u32 shared = dp_shared_shards(ctx);
-
-    if (shared) {
-        shard %= shared;
-    }
-
-    struct dp_stats *stats = dp_stats_at(ctx, shard * dp_n_flows(ctx) + flow);
-
-    if (!stats) {
-        return;
-    }
-    if (DP_UNLIKELY(shared)) {
-        __sync_fetch_and_add(&stats->packets, 1);
-        __sync_fetch_and_add(&stats->bytes, len);
-    } else {
-        stats->packets++;
-        stats->bytes += len;
-    }
-    stats->used = dp_ticks(ctx);
-    if (tcp_flags & ~stats->tcp_flags) {
-        stats->tcp_flags |= tcp_flags;
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "dp/ct_table.h"
 #include "dp/omit.h"
+#include "dp/path_table.h"
 #include "dp/table.h"
 #include "dp/trace.h"
 #include "dp/types.h"
@@ -20,6 +21,7 @@ struct dp_ctx {
     __u32 cpu;                  /* Which shard of counters to use. */
     struct dp_tables *tables;
     struct dp_ct_tables *ct;    /* Connections: dp/ct.h. */
+    struct dp_path_tables *paths;       /* dp/path.h; NULL: none are learned. */
     struct dp_omit omit;        /* What is left out. */
     struct dp_way *way;         /* Where the frame's way is noted, or NULL. */
 };
@@ -113,6 +115,14 @@ DP_TABLES(DP_TABLE)
         return i < ctx->ct->n_##NAME ? &ctx->ct->NAME[i] : NULL;                        \
     }
 DP_CT_TABLES(DP_TABLE)
+#undef DP_TABLE
+
+#define DP_TABLE(NAME, TYPE)                                                            \
+    DP_INLINE TYPE *dp_##NAME##_at(struct dp_ctx *ctx, __u32 i)                         \
+    {                                                                                   \
+        return ctx->paths && i < ctx->paths->n_##NAME ? &ctx->paths->NAME[i] : NULL;    \
+    }
+DP_PATH_TABLES(DP_TABLE)
 #undef DP_TABLE
 
 /* Who holds the lock of a bucket of connections. */

@@ -29,7 +29,7 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 11
+#define DP_TABLE_VERSION 12
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -79,6 +79,9 @@ enum dp_fate {
     DP_FATE_ENGINE,             /* The engine executes the flow: nothing is done here. */
     DP_FATE_SKB = 0x80,         /* Added to one of the others: that is for tcx, and XDP leaves the packet to it. */
 };
+
+/* An enum dp_fate and its 'arg', as a stage returns them. */
+#define DP_FATED(FATE, ARG) ((__u64) (ARG) << 32 | (__u32) (FATE))
 
 /* The first line decides a packet's fate for IPv4 flows that only output. */
 struct dp_flow {

@@ -41,6 +41,10 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
     if (err) {
         goto error;
     }
+    err = config->maps ? oxdp_ct_paths_create(ct) : 0;
+    if (err) {
+        goto error;
+    }
     oxdp_ct_marks_rebuild(ct);
     if (has_old) {
         oxdp_ct_list_free(ct);
@@ -59,6 +63,7 @@ void oxdp_ct_destroy(struct oxdp_ct *ct)
 {
     if (ct) {
         oxdp_ct_memory_destroy(&ct->mem, ct->fd);
+        oxdp_ct_paths_destroy(ct);
         oxdp_ct_marks_destroy(ct);
         forget_old(ct);
         free(ct->limbo);
@@ -207,17 +212,18 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
 
 bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
 {
-    bool any;
+    bool any = oxdp_ct_paths_reclaim_begin(ct);
 
     oxdp_ct_lock(ct);
     ct->n_waiting = ct->n_limbo;
-    any = oxdp_ct_marks_reclaim_begin(ct) || ct->n_waiting;
+    any |= oxdp_ct_marks_reclaim_begin(ct) || ct->n_waiting;
     oxdp_ct_unlock(ct);
     return any;
 }
 
 void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
 {
+    oxdp_ct_paths_reclaim_end(ct);
     oxdp_ct_lock(ct);
     for (uint32_t i = 0; i < ct->n_waiting; i++) {
         struct dp_ct_key *key = &ct->mem.keys[ct->limbo[i]];

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "dp/ct_table.h"
+#include "dp/path_table.h"
 
 struct oxdp_ct;
 
@@ -23,6 +24,13 @@ enum oxdp_ct_table {
     DP_CT_TABLES(X)
 #undef X
     OXDP_CT_N_TABLES
+};
+
+enum oxdp_path_table {
+#define X(NAME, TYPE) OXDP_PATH_##NAME,
+    DP_PATH_TABLES(X)
+#undef X
+    OXDP_PATH_N_TABLES
 };
 
 #define OXDP_CT_DEFAULT_MAX 262144
@@ -48,6 +56,7 @@ const char *oxdp_ct_name(enum oxdp_ct_table);
 
 /* Bytes that the tables take with room for 'n' connections. */
 size_t oxdp_ct_bytes(uint32_t n);
+size_t oxdp_ct_path_bytes(uint32_t n);          /* Those of the path cache, which tables that are maps have besides. */
 
 /* Makes the tables.  'old_fd' (NULL: none) are those of the previous instance, all of them; they stay the
  * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, except what a process that
@@ -68,6 +77,11 @@ struct dp_ct_tables *oxdp_ct_tables(struct oxdp_ct *);
 
 /* The map of a table, -1 if it is memory of this process; and whether it was there before. */
 int oxdp_ct_fd(const struct oxdp_ct *, enum oxdp_ct_table);
+
+/* The path cache, NULL if the tables are memory of this process; and the map of a table of it. */
+const struct dp_path_tables *oxdp_ct_paths(const struct oxdp_ct *);
+int oxdp_ct_path_fd(const struct oxdp_ct *, enum oxdp_path_table);
+
 bool oxdp_ct_adopted(const struct oxdp_ct *);
 
 /* How many connections of the previous instance go on, and how many do not because there is no room for them. */
@@ -77,8 +91,9 @@ void oxdp_ct_inherited(const struct oxdp_ct *, uint32_t *kept, uint32_t *lost);
  * through all connections has ended. */
 bool oxdp_ct_sweep(struct oxdp_ct *, uint32_t now, uint32_t max);
 
-/* Frees the indexes of what left before the first: the caller waits between the two until no reader can hold them.  The
- * first returns false if there is nothing to free; then the second must not follow. */
+/* Frees the indexes of what left before the first, and paths that are out of date: the caller waits between the two
+ * until no reader can hold them.  The first returns false if there is nothing to free; then the second must not
+ * follow. */
 bool oxdp_ct_reclaim_begin(struct oxdp_ct *);
 void oxdp_ct_reclaim_end(struct oxdp_ct *);
 

@@ -11,8 +11,6 @@
 
 #define MORE_MARKS 4096         /* Than connections: of flows. */
 
-static int make_table(size_t bytes, bool maps, int old_fd, void **ret, int *ret_fd);
-
 const char *oxdp_ct_name(enum oxdp_ct_table i)
 {
     static const char *const names[] = {
@@ -24,16 +22,21 @@ const char *oxdp_ct_name(enum oxdp_ct_table i)
     return names[i];
 }
 
-/* Elements of each table. */
-static void set_sizes(uint32_t n, struct dp_ct_tables *t)
+uint32_t oxdp_ct_memory_buckets(uint32_t n)
 {
     uint32_t n_buckets = 1;
 
     while (n_buckets < n) {
         n_buckets *= 2;
     }
+    return n_buckets;
+}
+
+/* Elements of each table. */
+static void set_sizes(uint32_t n, struct dp_ct_tables *t)
+{
     t->n_head = 1;
-    t->n_buckets = n_buckets;
+    t->n_buckets = oxdp_ct_memory_buckets(n);
     t->n_keys = t->n_lives = t->n_addr6 = t->n_cold = n;
     t->n_marks = n + MORE_MARKS;
     t->n_policies = OXDP_CT_POLICIES;
@@ -64,8 +67,8 @@ int oxdp_ct_memory_create(uint32_t n, bool maps, const int old_fd[OXDP_CT_N_TABL
     set_sizes(n, t);
 #define X(NAME, TYPE)                                                                               \
     if (!err) {                                                                                     \
-        err = make_table(t->n_##NAME * sizeof(TYPE), maps, old_fd ? old_fd[OXDP_CT_##NAME] : -1,    \
-                         (void **) &t->NAME, &fd[OXDP_CT_##NAME]);                                  \
+        err = oxdp_ct_memory_table(t->n_##NAME * sizeof(TYPE), maps, old_fd ? old_fd[OXDP_CT_##NAME] : -1,  \
+                                   (void **) &t->NAME, &fd[OXDP_CT_##NAME]);                        \
     }
     DP_CT_TABLES(X)
 #undef X
@@ -75,15 +78,19 @@ int oxdp_ct_memory_create(uint32_t n, bool maps, const int old_fd[OXDP_CT_N_TABL
     return err;
 }
 
+void oxdp_ct_memory_unmap(void *table, size_t bytes, int fd)
+{
+    if (table) {
+        munmap(table, bytes);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 void oxdp_ct_memory_destroy(struct dp_ct_tables *t, int fd[OXDP_CT_N_TABLES])
 {
-#define X(NAME, TYPE)                                       \
-    if (t->NAME) {                                          \
-        munmap(t->NAME, t->n_##NAME * sizeof(TYPE));        \
-    }                                                       \
-    if (fd[OXDP_CT_##NAME] >= 0) {                          \
-        close(fd[OXDP_CT_##NAME]);                          \
-    }
+#define X(NAME, TYPE) oxdp_ct_memory_unmap(t->NAME, t->n_##NAME * sizeof(TYPE), fd[OXDP_CT_##NAME]);
     DP_CT_TABLES(X)
 #undef X
     memset(t, 0, sizeof *t);
@@ -113,7 +120,7 @@ static bool has_size(int fd, size_t bytes)
     return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.value_size == bytes;
 }
 
-static int make_table(size_t bytes, bool maps, int old_fd, void **ret, int *ret_fd)
+int oxdp_ct_memory_table(size_t bytes, bool maps, int old_fd, void **ret, int *ret_fd)
 {
     LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
     /* The kernel has allocated all of a map already: page faults now, not one by one while packets wait. */

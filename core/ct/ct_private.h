@@ -9,6 +9,7 @@
 #include "core/locks.h"
 #include "dp/seam_native.h"
 #include "dp/ct.h"
+#include "dp/path_table.h"
 
 /* A connection that was copied. */
 struct oxdp_ct_copied {
@@ -24,6 +25,14 @@ struct oxdp_ct {
     int fd[OXDP_CT_N_TABLES];
     bool adopted;
     uint32_t kept, lost;        /* By oxdp_ct_create(). */
+
+    /* Of core/ct/ct_path.c: the path cache, if these are maps; and what the sweeper alone has in hand. */
+    struct dp_path_tables paths;
+    int path_fd[OXDP_PATH_N_TABLES];
+    uint32_t micro_next;        /* Its place among microflows. */
+    uint32_t *condemned;        /* Microflows that are free after the next grace period. */
+    uint32_t n_condemned;
+    uint8_t path_rounds[DP_PATH_MAX];   /* How long a path has been out of date, in rounds through all microflows. */
 
     pthread_mutex_t mutex;      /* oxdp_ct_mutex: of all below, and of who lets connections leave. */
     uint32_t *limbo OXDP_GUARDED_BY(oxdp_ct_mutex);         /* Indexes that left and are not free yet, 'n' at most, */
@@ -65,6 +74,21 @@ static inline void oxdp_ct_unlock(struct oxdp_ct *ct)
 int oxdp_ct_memory_create(uint32_t n, bool maps, const int old_fd[OXDP_CT_N_TABLES], struct dp_ct_tables *,
                           int fd[OXDP_CT_N_TABLES]);
 void oxdp_ct_memory_destroy(struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
+
+/* Makes one table, or maps the map 'old_fd' if that is not negative.  0 or a negative errno. */
+int oxdp_ct_memory_table(size_t bytes, bool maps, int old_fd, void **ret, int *ret_fd);
+void oxdp_ct_memory_unmap(void *table, size_t bytes, int fd);   /* NULL and -1 are allowed. */
+uint32_t oxdp_ct_memory_buckets(uint32_t n);    /* 'n', or the next power of two. */
+
+/* core/ct/ct_path.c.  0 or a negative errno. */
+int oxdp_ct_paths_create(struct oxdp_ct *);
+void oxdp_ct_paths_destroy(struct oxdp_ct *);
+void oxdp_ct_paths_refresh(struct oxdp_ct *);   /* Policies have changed. */
+
+/* Gives up what is out of date.  The sweeper waits between the two until no program can hold it.  The first returns
+ * false if there is nothing to wait for. */
+bool oxdp_ct_paths_reclaim_begin(struct oxdp_ct *);
+void oxdp_ct_paths_reclaim_end(struct oxdp_ct *);
 
 /* The number of connections that these maps have room for, 0 if they are not such maps. */
 uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);

@@ -42,6 +42,7 @@ uint16_t oxdp_ct_policy_get(struct oxdp_ct *ct, const uint32_t ticks[DP_CT_N_TIM
         i = unused;
         if (i) {
             memcpy(ct->mem.policies[i].ticks, ticks, sizeof ct->mem.policies[i].ticks);
+            oxdp_ct_paths_refresh(ct);
         }
     }
     if (i) {
@@ -72,6 +73,7 @@ void oxdp_ct_set_default_policy(struct oxdp_ct *ct, const uint32_t ticks[DP_CT_N
     for (int i = 0; i < DP_CT_N_TIMEOUTS; i++) {
         DP_WRITE_ONCE(ct->mem.policies[0].ticks[i], ticks[i]);
     }
+    oxdp_ct_paths_refresh(ct);
 }
 
 uint32_t oxdp_ct_seconds_left(struct oxdp_ct *ct, uint32_t index, uint32_t now)

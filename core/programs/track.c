@@ -43,12 +43,15 @@ static const struct dp_omit nothing;
 
 static void set_tables(struct oxdp_constants *constants, const struct oxdp_ct *ct)
 {
-    int fd[OXDP_CT_N_TABLES];
+    int fd[OXDP_CT_N_TABLES], path_fd[OXDP_PATH_N_TABLES];
 
     for (int i = 0; i < OXDP_CT_N_TABLES; i++) {
         fd[i] = oxdp_ct_fd(ct, i);
     }
-    oxdp_constants_set_ct(constants, oxdp_ct_tables((struct oxdp_ct *) ct), fd);
+    for (int i = 0; i < OXDP_PATH_N_TABLES; i++) {
+        path_fd[i] = oxdp_ct_path_fd(ct, i);
+    }
+    oxdp_constants_set_ct(constants, oxdp_ct_tables((struct oxdp_ct *) ct), fd, oxdp_ct_paths(ct), path_fd);
 }
 
 void oxdp_track_set(struct oxdp_progs *progs, const struct oxdp_ct *ct)

@@ -15,7 +15,8 @@ static void put_immediate(const struct oxdp_constants *, struct bpf_insn *);
 static void put_call(const struct oxdp_constants *, struct bpf_insn *);
 static void put_long(const struct oxdp_constants *, struct bpf_insn insns[2]);
 
-void oxdp_constants_set_ct(struct oxdp_constants *c, const struct dp_ct_tables *tables, const int fd[])
+void oxdp_constants_set_ct(struct oxdp_constants *c, const struct dp_ct_tables *tables, const int fd[],
+                           const struct dp_path_tables *paths, const int path_fd[])
 {
     int i = 0;
 
@@ -23,6 +24,12 @@ void oxdp_constants_set_ct(struct oxdp_constants *c, const struct dp_ct_tables *
     c->number[BPF_LAST_ct_##NAME] = tables->n_##NAME - 1;   \
     c->table_fd[BPF_TABLE_ct_##NAME] = fd[i++];
     DP_CT_TABLES(X)
+#undef X
+    i = 0;
+#define X(NAME, TYPE)                                   \
+    c->number[BPF_LAST_##NAME] = paths->n_##NAME - 1;   \
+    c->table_fd[BPF_TABLE_##NAME] = path_fd[i++];
+    DP_PATH_TABLES(X)
 #undef X
     c->omit.ops &= ~(UINT64_C(1) << DP_OP_CT);
 }
@@ -34,6 +41,9 @@ void oxdp_constants_omit_ct(struct oxdp_constants *c)
     }
 #define X(NAME, TYPE) c->number[BPF_LAST_ct_##NAME] = 0;
     DP_CT_TABLES(X)
+#undef X
+#define X(NAME, TYPE) c->number[BPF_LAST_##NAME] = 0;
+    DP_PATH_TABLES(X)
 #undef X
     c->omit.ops |= UINT64_C(1) << DP_OP_CT;
 }

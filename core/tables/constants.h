@@ -16,8 +16,9 @@ struct oxdp_constants {
     struct dp_omit omit;
 };
 
-/* Programs with CT, over tables of connections of these sizes and in these maps. */
-void oxdp_constants_set_ct(struct oxdp_constants *, const struct dp_ct_tables *, const int fd[]);
+/* Programs with CT, over tables of connections and of paths of these sizes and in these maps. */
+void oxdp_constants_set_ct(struct oxdp_constants *, const struct dp_ct_tables *, const int fd[],
+                           const struct dp_path_tables *, const int path_fd[]);
 
 /* Programs without CT.  The kernel wants a map for each instruction that names one, also for those that it removes, and
  * verifies functions that are never called: it gets another table that is large enough. */

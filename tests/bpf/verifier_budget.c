@@ -158,17 +158,25 @@ static int add_ct_tables(struct oxdp_memory *memory)
 {
     struct dp_ct_tables tables = { .n_head = 1, .n_buckets = N_CONNS, .n_keys = N_CONNS, .n_lives = N_CONNS, .n_addr6 = N_CONNS,
                                    .n_cold = N_CONNS, .n_marks = N_CONNS, .n_policies = 256, .n_zones = DP_CT_ZONES + 1 };
+    struct dp_path_tables paths = { .n_path_head = 1, .n_micros = N_CONNS, .n_micros6 = N_CONNS,
+                                    .n_paths = DP_PATH_MAX };
     int fd[BPF_N_ALL_TABLES - BPF_N_TABLES];
-    int i = 0;
+    int i = 0, first;
 
-#define X(NAME, TYPE)                                                                                                       \
-    fd[i] = bpf_map_create(BPF_MAP_TYPE_ARRAY, "dp_ct", sizeof(uint32_t), tables.n_##NAME * sizeof(TYPE), 1, NULL);         \
-    if (fd[i++] < 0) {                                                                                                      \
-        return -1;                                                                                                          \
+#define MAKE(N, TYPE)                                                                                   \
+    fd[i] = bpf_map_create(BPF_MAP_TYPE_ARRAY, "dp_ct", sizeof(uint32_t), (N) * sizeof(TYPE), 1, NULL); \
+    if (fd[i++] < 0) {                                                                                  \
+        return -1;                                                                                      \
     }
+#define X(NAME, TYPE) MAKE(tables.n_##NAME, TYPE)
     DP_CT_TABLES(X)
 #undef X
-    oxdp_constants_set_ct(&memory->constants, &tables, fd);
+    first = i;
+#define X(NAME, TYPE) MAKE(paths.n_##NAME, TYPE)
+    DP_PATH_TABLES(X)
+#undef X
+#undef MAKE
+    oxdp_constants_set_ct(&memory->constants, &tables, fd, &paths, fd + first);
     return 0;
 }
 

@@ -190,77 +190,103 @@ static void track(struct ct_world *w, const struct dp_ct_action *action, bool v6
     dp_ct(&w->ctx, &layers, v6, &trusting, 0, &run);
 }
 
-/* ct(zone), recirculation, output of what is established, complete and specialised. */
-static void bench_ct(const char *what, bool v6, uint8_t proto, bool nat)
+/* All connections are established, whatever their peers did. */
+static void establish(struct ct_world *w, uint8_t proto)
 {
-    union dp_key mask = megaflow_mask(), key = megaflow_key(v6 ? DP_ETH_IP6 : DP_ETH_IP4), again = key;
-    struct dp_op op = { .code = DP_OP_CT, .u.ct = { .zone = 1, .flags = nat ? DP_CT_NAT : 0 } };
-    struct oxdp_flow first = flow_of(&key, &mask), second;
-    union dp_key second_mask = mask;
-    struct dp_ct_action action = { .zone = 1, .flags = DP_CT_COMMIT | (nat ? DP_CT_NAT | DP_CT_TO_SRC : 0) };
+    for (uint32_t i = 0; i < w->tables.n_keys; i++) {
+        struct dp_ct_life *life = &w->tables.lives[i];
+        uint64_t state = life->state;
+
+        if (!(w->tables.keys[i].flags & DP_CT_KEY_USED)) {
+            continue;
+        }
+        state = DP_CT_PUT(state, DP_CT_STATE_TCP(0), 8, DP_CT_TCP_ESTABLISHED | DP_CT_TCP_ESTABLISHED << 4);
+        state = DP_CT_PUT(state, DP_CT_STATE_WIN(0), 16, 0x4000);
+        state = DP_CT_PUT(state, DP_CT_STATE_WIN(1), 16, 0x4000);
+        state = DP_CT_PUT(state, DP_CT_STATE_CLASS, 4,
+                          proto == DP_IP_TCP ? DP_CT_TM_TCP_ESTABLISHED : DP_CT_TM_OTHER_BIDIR);
+        life->state = state;
+        life->window[0] = DP_CT_WINDOW(1, 0x4001);
+        life->window[1] = DP_CT_WINDOW(1, 0x4001);
+    }
+}
+
+/* Inserts flow number 'i': ct(zone = i + 1) and recirculation, or with i = zones output of what is established.
+ * Adds what it needs. */
+static void insert_ct_flow(struct harness *h, bool v6, bool nat, uint32_t i, uint32_t zones, struct oxdp_needs *needs)
+{
+    union dp_key mask = megaflow_mask(), key = megaflow_key(v6 ? DP_ETH_IP6 : DP_ETH_IP4);
+    struct dp_op op = { .code = DP_OP_CT, .u.ct = { .zone = i + 1, .flags = nat ? DP_CT_NAT : 0 } };
+    struct oxdp_flow flow = flow_of(&key, &mask);
+    struct oxdp_needs more;
+
+    key.recirc_id = i;
+    if (i) {
+        key.ct_state = DP_CS_TRK | DP_CS_EST;
+        mask.ct_state = DP_CS_TRK | DP_CS_EST | DP_CS_INV | DP_CS_NEW;
+    }
+    if (i < zones) {
+        flow.ops = &op;
+        flow.n_ops = 1;
+        flow.fate = DP_FATE_RECIRC;
+        flow.arg = i + 1;
+    }
+    more = oxdp_needs_of_flow(&flow);
+    oxdp_needs_add(needs, &more);
+    if (h) {
+        insert(h, &flow);
+    }
+}
+
+/* 'zones' times ct() and recirculation, output of what is established: pass by pass, and by the path cache. */
+static void bench_ct(const char *what, bool v6, uint8_t proto, bool nat, uint32_t zones, bool special)
+{
+    struct dp_ct_action action = { .flags = DP_CT_COMMIT | (nat ? DP_CT_NAT | DP_CT_TO_SRC : 0) };
+    struct ct_world world = { .ctx = { .cpu = 0 } };
+    struct oxdp_needs needs = { .parts = 0 };
+    struct dp_path_head *head;
     uint8_t frame[128];
     uint32_t len = make_frame(v6, proto, DP_TCP_ACK, false, frame);
-    struct oxdp_needs needs;
+    struct harness h;
+    char text[96];
 
-    first.ops = &op;
-    first.n_ops = 1;
-    first.fate = DP_FATE_RECIRC;
-    first.arg = 1;
-    again.recirc_id = 1;
-    again.ct_state = DP_CS_TRK | DP_CS_EST;
-    second_mask.ct_state = DP_CS_TRK | DP_CS_EST | DP_CS_INV | DP_CS_NEW;
-    second = flow_of(&again, &second_mask);
-    needs = oxdp_needs_of_flow(&first);
-
-    struct oxdp_needs more = oxdp_needs_of_flow(&second);
-
-    oxdp_needs_add(&needs, &more);
-    oxdp_needs_close(&needs);
-    harness_conns = 1024;
-    for (int special = 0; special < 2; special++) {
-        struct ct_world world = { .ctx = { .cpu = 0 } };
-        struct harness h;
-        char text[64];
-
-        if (special) {
-            harness_omit = oxdp_needs_complement(&needs);
-        }
-        if (open_harness(&h)) {
-            break;
-        }
-        world.tables = h.ct;
-        ct_world_begin(&world);
-        if (nat) {
-            /* To its own address: the same frame is passed again and again. */
-            memcpy(action.nat.min, frame + DP_ETH_LEN + (v6 ? 8 : 12), v6 ? 16 : 4);
-            memcpy(action.nat.max, action.nat.min, 16);
-        }
-        insert(&h, &first);
-        insert(&h, &second);
-        track(&world, &action, v6, proto, DP_TCP_SYN, false);
-        for (uint32_t i = 0; i < world.tables.n_keys; i++) {
-            struct dp_ct_life *life = &world.tables.lives[i];
-
-            if (world.tables.keys[i].flags & DP_CT_KEY_USED) {          /* Established, whatever its peer did. */
-                uint64_t state = life->state;
-
-                state = DP_CT_PUT(state, DP_CT_STATE_TCP(0), 8, DP_CT_TCP_ESTABLISHED | DP_CT_TCP_ESTABLISHED << 4);
-                state = DP_CT_PUT(state, DP_CT_STATE_WIN(0), 16, 0x4000);
-                state = DP_CT_PUT(state, DP_CT_STATE_WIN(1), 16, 0x4000);
-                state = DP_CT_PUT(state, DP_CT_STATE_CLASS, 4,
-                                  proto == DP_IP_TCP ? DP_CT_TM_TCP_ESTABLISHED : DP_CT_TM_OTHER_BIDIR);
-                life->state = state;
-                life->window[0] = DP_CT_WINDOW(1, 0x4001);
-                life->window[1] = DP_CT_WINDOW(1, 0x4001);
-            }
-        }
-        snprintf(text, sizeof text, "%s%s", special ? "specialised: " : "", what);
-        row(text, best(h.pipeline_fd, frame, len));
-        if (h.n_fates[DP_FATE_ENGINE]) {
-            printf("  %llu runs ended in the engine\n", (unsigned long long) h.n_fates[DP_FATE_ENGINE]);
-        }
-        harness_close(&h);
+    for (uint32_t i = 0; i <= zones; i++) {
+        insert_ct_flow(NULL, v6, nat, i, zones, &needs);
     }
+    oxdp_needs_close(&needs);
+    if (special) {
+        harness_omit = oxdp_needs_complement(&needs);
+    }
+    harness_conns = 1024;
+    if (open_harness(&h)) {
+        return;
+    }
+    world.tables = h.ct;
+    ct_world_begin(&world);
+    if (nat) {
+        /* To its own address: the same frame is passed again and again. */
+        memcpy(action.nat.min, frame + DP_ETH_LEN + (v6 ? 8 : 12), v6 ? 16 : 4);
+        memcpy(action.nat.max, action.nat.min, 16);
+    }
+    for (uint32_t i = 0; i <= zones; i++) {
+        insert_ct_flow(&h, v6, nat, i, zones, &needs);
+    }
+    for (action.zone = 1; action.zone <= zones; action.zone++) {
+        track(&world, &action, v6, proto, DP_TCP_SYN, false);
+    }
+    establish(&world, proto);
+    head = h.paths.path_head;
+    head->micro_last = h.paths.n_micros - 1;
+    for (int path = 0; path < 2; path++) {
+        head->fresh = path ? UINT32_MAX / 4 : 0;
+        snprintf(text, sizeof text, "%s%s, %s", special ? "specialised: " : "", what, path ? "path" : "passes");
+        row(text, best(h.pipeline_fd, frame, len));
+    }
+    if (h.n_fates[DP_FATE_ENGINE] || !head->n_micros) {
+        printf("  %llu runs ended in the engine, %u microflows\n", (unsigned long long) h.n_fates[DP_FATE_ENGINE],
+               head->n_micros);
+    }
+    harness_close(&h);
     memset(&harness_omit, 0, sizeof harness_omit);
     harness_conns = 0;
 }
@@ -292,11 +318,16 @@ int main(int argc, char **argv)
     bench_ip4(&h, "push VLAN, pop VLAN, output", vlan, 2);
     bench_ip6(&h);
     bench_masks(&h, 16);
-    bench_ct("TCP, ct(1), recirculation, output", false, DP_IP_TCP, false);
-    bench_ct("UDP, ct(1), recirculation, output", false, DP_IP_UDP, false);
-    bench_ct("TCP over IPv6, ct(1), recirculation, output", true, DP_IP_TCP, false);
-    bench_ct("TCP, ct(1,nat), recirculation, output", false, DP_IP_TCP, true);
-    bench_ct("TCP over IPv6, ct(1,nat), recirculation, output", true, DP_IP_TCP, true);
+    for (int special = 0; special < 2; special++) {
+        bench_ct("TCP, 1 zone", false, DP_IP_TCP, false, 1, special);
+        bench_ct("UDP, 1 zone", false, DP_IP_UDP, false, 1, special);
+        bench_ct("TCP over IPv6, 1 zone", true, DP_IP_TCP, false, 1, special);
+        bench_ct("TCP, 1 zone, NAT", false, DP_IP_TCP, true, 1, special);
+        bench_ct("TCP over IPv6, 1 zone, NAT", true, DP_IP_TCP, true, 1, special);
+        bench_ct("TCP, 3 zones, NAT", false, DP_IP_TCP, true, 3, special);
+        bench_ct("UDP, 3 zones, NAT", false, DP_IP_UDP, true, 3, special);
+        bench_ct("TCP over IPv6, 3 zones, NAT", true, DP_IP_TCP, true, 3, special);
+    }
     harness_close(&h);
     return 0;
 }

@@ -41,8 +41,9 @@ static void *make_table(size_t bytes, int *fd)
 static int make_ct_tables(struct harness *h)
 {
     struct dp_ct_tables *t = &h->ct;
+    struct dp_path_tables *p = &h->paths;
     int fd[BPF_N_ALL_TABLES - BPF_N_TABLES];
-    int i = 0;
+    int i = 0, first;
 
     t->n_head = 1;
     t->n_buckets = 1;
@@ -60,7 +61,18 @@ static int make_ct_tables(struct harness *h)
     }
     DP_CT_TABLES(X)
 #undef X
-    oxdp_constants_set_ct(&h->memory.constants, t, fd);
+    first = i;
+    p->n_path_head = 1;
+    p->n_micros = p->n_micros6 = t->n_buckets * 4;
+    p->n_paths = DP_PATH_MAX;
+#define X(NAME, TYPE)                                               \
+    p->NAME = make_table(p->n_##NAME * sizeof *p->NAME, &fd[i++]);  \
+    if (!p->NAME) {                                                 \
+        return -errno;                                              \
+    }
+    DP_PATH_TABLES(X)
+#undef X
+    oxdp_constants_set_ct(&h->memory.constants, t, fd, p, fd + first);
     return 0;
 }
 
@@ -132,7 +144,8 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     h->track_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "track"));
     h->n_fates = variables(h, ".bss");
     h->call = variables(h, ".data.call");
-    if (h->n_fates == MAP_FAILED || h->call == MAP_FAILED) {
+    h->in_port = variables(h, ".data");
+    if (h->n_fates == MAP_FAILED || h->call == MAP_FAILED || h->in_port == MAP_FAILED) {
         return -errno;
     }
     tables = oxdp_memory_tables(&h->memory);
@@ -143,12 +156,20 @@ void harness_close(struct harness *h)
 {
     munmap((void *) h->n_fates, 4096);
     munmap(h->call, 4096);
+    munmap(h->in_port, 4096);
 #define X(NAME, TYPE)                                                           \
     if (h->ct.NAME) {                                                           \
         munmap(h->ct.NAME, h->ct.n_##NAME * sizeof *h->ct.NAME);                \
         close(h->memory.constants.table_fd[BPF_TABLE_ct_##NAME]);               \
     }
     DP_CT_TABLES(X)
+#undef X
+#define X(NAME, TYPE)                                                           \
+    if (h->paths.NAME) {                                                        \
+        munmap(h->paths.NAME, h->paths.n_##NAME * sizeof *h->paths.NAME);       \
+        close(h->memory.constants.table_fd[BPF_TABLE_##NAME]);                  \
+    }
+    DP_PATH_TABLES(X)
 #undef X
     oxdp_table_destroy(h->table);
     oxdp_memory_destroy(&h->memory);

@@ -9,6 +9,7 @@
 #include "core/tables/table.h"
 #include "dp/ct_table.h"
 #include "dp/omit.h"
+#include "dp/path_table.h"
 
 struct bpf_object;
 struct ct_call;
@@ -21,8 +22,10 @@ struct harness {
     int pipeline_fd;
     int empty_fd;
     struct dp_ct_tables ct;     /* With harness_conns: all zeros at first; */
+    struct dp_path_tables paths;        /* the same; */
     int track_fd;               /* a program that runs one ct(), */
     struct ct_call *call;       /* and what that is to do. */
+    uint32_t *in_port;              /* The port that the program's frames arrive on. */
     const uint64_t *n_fates; /* How often the program's runs ended so, by enum dp_fate. */
     uint32_t n_verified;        /* Instructions that the verifier processed for the program 'pipeline'. */
 };

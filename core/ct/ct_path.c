@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of the path cache (dp/path_table.h): making them, and freeing what is out of date. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "core/ct/ct_private.h"
+#include "dp/path.h"
+
+#define LOOKED_AT_ONCE (1u << 18)       /* Microflows in one round of the sweeper. */
+
+/* Rounds through all microflows after which a path that is out of date is free: in the first, programs end that were
+ * learning it; the second finds all microflows that have it. */
+#define PATH_ROUNDS 3
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static int init(struct oxdp_ct *ct)
+{
+    struct dp_path_head *head = ct->paths.path_head;
+
+    if (getrandom(head->hash_key, sizeof head->hash_key, 0) != sizeof head->hash_key) {
+        return -EIO;
+    }
+    for (int i = 0; i < DP_PATH_HASH_WORDS; i++) {
+        head->hash_key[i] |= 1;
+    }
+    head->micro_last = ct->paths.n_micros - 1;
+    ct->condemned = calloc(least(ct->paths.n_micros, LOOKED_AT_ONCE), sizeof *ct->condemned);
+    if (!ct->condemned) {
+        return -ENOMEM;
+    }
+    ct->ctx.paths = &ct->paths;
+    oxdp_ct_paths_refresh(ct);
+    return 0;
+}
+
+/* Elements of each table. */
+static void set_sizes(uint32_t n, struct dp_path_tables *t)
+{
+    t->n_path_head = 1;
+    t->n_micros = t->n_micros6 = oxdp_ct_memory_buckets(n);
+    t->n_paths = DP_PATH_MAX;
+}
+
+int oxdp_ct_paths_create(struct oxdp_ct *ct)
+{
+    struct dp_path_tables *t = &ct->paths;
+    int err = 0;
+
+    for (int i = 0; i < OXDP_PATH_N_TABLES; i++) {
+        ct->path_fd[i] = -1;
+    }
+    set_sizes(ct->config.n, t);
+#define X(NAME, TYPE)                                                                       \
+    if (!err) {                                                                             \
+        err = oxdp_ct_memory_table(t->n_##NAME * sizeof(TYPE), true, -1, (void **) &t->NAME,    \
+                                   &ct->path_fd[OXDP_PATH_##NAME]);                         \
+    }
+    DP_PATH_TABLES(X)
+#undef X
+    return err ? err : init(ct);
+}
+
+void oxdp_ct_paths_destroy(struct oxdp_ct *ct)
+{
+#define X(NAME, TYPE) \
+    oxdp_ct_memory_unmap(ct->paths.NAME, ct->paths.n_##NAME * sizeof(TYPE), ct->path_fd[OXDP_PATH_##NAME]);
+    DP_PATH_TABLES(X)
+#undef X
+    free(ct->condemned);
+}
+
+size_t oxdp_ct_path_bytes(uint32_t n)
+{
+    struct dp_path_tables t;
+    size_t bytes = 0;
+
+    set_sizes(n, &t);
+#define X(NAME, TYPE) bytes += t.n_##NAME * sizeof(TYPE);
+    DP_PATH_TABLES(X)
+#undef X
+    return bytes;
+}
+
+const struct dp_path_tables *oxdp_ct_paths(const struct oxdp_ct *ct)
+{
+    return ct->ctx.paths;
+}
+
+int oxdp_ct_path_fd(const struct oxdp_ct *ct, enum oxdp_path_table i)
+{
+    return ct->path_fd[i];
+}
+
+/* Whether an entry of policies[] was ever one. */
+static bool is_policy(const struct dp_ct_policy *policy)
+{
+    uint32_t any = 0;
+
+    for (int i = 0; i < DP_CT_N_TIMEOUTS; i++) {
+        any |= policy->ticks[i];
+    }
+    return any;
+}
+
+void oxdp_ct_paths_refresh(struct oxdp_ct *ct)
+{
+    uint32_t fresh = DP_CT_TICKS_MAX;
+
+    for (uint32_t i = 0; ct->ctx.paths && i < OXDP_CT_POLICIES; i++) {
+        const struct dp_ct_policy *policy = &ct->mem.policies[i];
+
+        if (is_policy(policy)) {
+            fresh = least(fresh, least(policy->ticks[DP_CT_TM_TCP_ESTABLISHED], policy->ticks[DP_CT_TM_OTHER_BIDIR]));
+        }
+    }
+    if (ct->ctx.paths) {
+        DP_WRITE_ONCE(ct->paths.path_head->fresh, fresh);
+    }
+}
+
+/* A round through all microflows begins: frees paths that have been out of date for long enough.  Returns whether
+ * others are. */
+static bool look_at_paths(struct oxdp_ct *ct)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < DP_PATH_MAX; i++) {
+        struct dp_path *path = &ct->paths.paths[i];
+
+        if (DP_READ_ONCE(path->status) != DP_PATH_STALE) {
+            continue;
+        }
+        if (++ct->path_rounds[i] < PATH_ROUNDS) {
+            any = true;
+            continue;
+        }
+        ct->path_rounds[i] = 0;
+        __sync_fetch_and_add(&ct->paths.path_head->n_paths, -1);
+        __atomic_store_n(&path->status, DP_PATH_FREE, __ATOMIC_RELEASE);
+    }
+    return any;
+}
+
+/* Gives up a microflow that is out of date.  Returns whether it is, now or before. */
+static bool is_stale(struct oxdp_ct *ct, struct dp_micro *micro)
+{
+    uint32_t word = __atomic_load_n(&micro->word, __ATOMIC_ACQUIRE);
+
+    if (DP_MICRO_STATUS(word) == DP_PATH_READY
+        && (DP_READ_ONCE(ct->paths.paths[DP_MICRO_PATH(word)].status) != DP_PATH_READY
+            || !dp_micro_is_current(&ct->ctx, micro))) {
+        dp_micro_give_up(micro, word);
+        word = DP_READ_ONCE(micro->word);
+    }
+    return DP_MICRO_STATUS(word) == DP_PATH_STALE;
+}
+
+bool oxdp_ct_paths_reclaim_begin(struct oxdp_ct *ct)
+{
+    bool any = false;
+
+    ct->n_condemned = 0;
+    if (!ct->ctx.paths || !(DP_READ_ONCE(ct->paths.path_head->n_micros) | DP_READ_ONCE(ct->paths.path_head->n_paths))) {
+        return false;
+    }
+    if (!ct->micro_next) {
+        any = look_at_paths(ct);
+    }
+    for (uint32_t i = 0; i < LOOKED_AT_ONCE && ct->micro_next < ct->paths.n_micros; i++, ct->micro_next++) {
+        if (is_stale(ct, &ct->paths.micros[ct->micro_next])) {
+            ct->condemned[ct->n_condemned++] = ct->micro_next;
+        }
+    }
+    if (ct->micro_next == ct->paths.n_micros) {
+        ct->micro_next = 0;
+    }
+    return any || ct->n_condemned;
+}
+
+void oxdp_ct_paths_reclaim_end(struct oxdp_ct *ct)
+{
+    for (uint32_t i = 0; i < ct->n_condemned; i++) {
+        __atomic_store_n(&ct->paths.micros[ct->condemned[i]].word, DP_PATH_FREE, __ATOMIC_RELEASE);
+    }
+    if (ct->n_condemned) {
+        __sync_fetch_and_add(&ct->paths.path_head->n_micros, -ct->n_condemned);
+        ct->n_condemned = 0;
+    }
+}
