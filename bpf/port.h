@@ -159,6 +159,10 @@ static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_re
             c->n[DP_COUNTER_RECIRCULATED] += run->passes < DP_MAX_PASSES ? run->passes : DP_MAX_PASSES - 1;
             c->n[DP_COUNTER_MASK_HIT] += run->walked.hits;
             c->n[DP_COUNTER_MASKS_WALKED] += run->walked.masks;
+            if (!DP_OMITS_OP(ctx, DP_OP_CT)) {
+                c->n[DP_COUNTER_PATH_HIT] += run->path.found == DP_PATH_HIT;
+                c->n[DP_COUNTER_PATH_MISS] += run->path.found == DP_PATH_MISS;
+            }
         }
     }
     trace_end(ctx, run, reason);

@@ -13,7 +13,9 @@
 #define DP_LOOKUP_COUNTERS(X)                                                            \
     X(RECIRCULATED, "looked up again after recirculation")                               \
     X(MASK_HIT,     "found by tuple space search, not in the signature cache")           \
-    X(MASKS_WALKED, "masks walked by tuple space search, also by lookups that found nothing")
+    X(MASKS_WALKED, "masks walked by tuple space search, also by lookups that found nothing") \
+    X(PATH_HIT,     "done in one lookup of the path cache, which stands for all lookups of the frame") \
+    X(PATH_MISS,    "not found in the path cache, or not as it expects them")
 
 /* Drivers count received bytes in their own ways: veth without the Ethernet header, tun with what the program added.
  * tun does not count frames from a blocking write(). */

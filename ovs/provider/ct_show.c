@@ -5,6 +5,7 @@
 #include "ovs/provider/appctl.h"
 
 #include "core/ct/ct.h"
+#include "core/programs/progs.h"
 #include "core/programs/track.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/json.h"
@@ -57,6 +58,31 @@ report_zones(struct oxdp_ct *tables, uint32_t now, struct json *report)
     free(zones);
 }
 
+/* The path cache (dp/path.h). */
+static void
+report_paths(const struct dpif_xdp_dp *dp, const struct oxdp_ct *tables,
+             struct json *report)
+{
+    const struct dp_path_tables *paths = oxdp_ct_paths(tables);
+    struct json *object;
+    uint64_t n[DP_N_COUNTERS];
+
+    if (!paths || !dp->progs) {
+        return;
+    }
+    object = dpif_xdp_report_object(report, "paths");
+    oxdp_progs_get_totals(dp->progs, n);
+    dpif_xdp_report_int(object, "microflows",
+                        DP_READ_ONCE(paths->path_head->n_micros));
+    dpif_xdp_report_int(object, "room", paths->n_micros);
+    dpif_xdp_report_int(object, "paths",
+                        DP_READ_ONCE(paths->path_head->n_paths));
+    dpif_xdp_report_int(object, "no_room",
+                        DP_READ_ONCE(paths->path_head->n_full));
+    dpif_xdp_report_int(object, "hits", n[DP_COUNTER_PATH_HIT]);
+    dpif_xdp_report_int(object, "misses", n[DP_COUNTER_PATH_MISS]);
+}
+
 void
 dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
                         const struct dpif_xdp_query *query OVS_UNUSED,
@@ -74,7 +100,9 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
     oxdp_ct_inherited(tables, &kept, &lost);
     dpif_xdp_report_int(report, "connections", head->n_conns);
     dpif_xdp_report_int(report, "room", head->n);
-    dpif_xdp_report_int(report, "bytes", oxdp_ct_bytes(head->n));
+    dpif_xdp_report_int(report, "bytes", oxdp_ct_bytes(head->n)
+                        + (oxdp_ct_paths(tables)
+                           ? oxdp_ct_path_bytes(head->n) : 0));
     dpif_xdp_report_int(report, "max_connections", head->maxconns);
     dpif_xdp_report_int(report, "no_room", head->n_full);
     dpif_xdp_report_int(report, "kept", kept);
@@ -88,13 +116,14 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
         dpif_xdp_report_int(report, "default_limit", limit);
         dpif_xdp_report_int(report, "default_counted", count);
     }
+    report_paths(dp, tables, report);
     report_zones(tables, dpif_xdp_ct_ticks(dp->ct, time_msec()), report);
 }
 
 void
 dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
 {
-    const struct json *zones;
+    const struct json *zones, *paths;
 
     ds_put_format(ds, "%s@%s:\n", TEXT(report, "type"), TEXT(report, "name"));
     if (!dpif_xdp_report_get_bool(report, "used")) {
@@ -120,6 +149,15 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
         ds_put_format(ds, "  all zones without a limit: limit:%"PRIu64
                       " counted:%"PRIu64"\n", INT(report, "default_limit"),
                       INT(report, "default_counted"));
+    }
+    paths = dpif_xdp_report_get(report, "paths");
+    if (paths) {
+        ds_put_format(ds, "  path cache: microflows:%"PRIu64" room:%"PRIu64
+                      " paths:%"PRIu64" no-room:%"PRIu64" hits:%"PRIu64
+                      " misses:%"PRIu64"\n", INT(paths, "microflows"),
+                      INT(paths, "room"), INT(paths, "paths"),
+                      INT(paths, "no_room"), INT(paths, "hits"),
+                      INT(paths, "misses"));
     }
     zones = dpif_xdp_report_get(report, "zones");
     for (size_t i = 0; i < N(zones); i++) {

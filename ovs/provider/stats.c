@@ -36,6 +36,8 @@ static const struct line hit_lines[] = {
     { "mask_hits", "mask hits" },
     { "masks_walked", "masks walked" },
     { "recirculated", "recirculated" },
+    { "path_hits", "path hits" },
+    { "path_misses", "path misses" },
     { NULL, NULL },
 };
 
@@ -92,6 +94,8 @@ report_hits(const struct dpif_xdp_query *query,
     put(query, report, "mask_hits", n[DP_COUNTER_MASK_HIT]);
     put(query, report, "masks_walked", n[DP_COUNTER_MASKS_WALKED]);
     put(query, report, "recirculated", n[DP_COUNTER_RECIRCULATED]);
+    put(query, report, "path_hits", n[DP_COUNTER_PATH_HIT]);
+    put(query, report, "path_misses", n[DP_COUNTER_PATH_MISS]);
 }
 
 /* All that programs count for a port. */

@@ -171,7 +171,9 @@ make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd)
     atomic_store_explicit(&ct->tables, tables, memory_order_release);
     ct->sweeper = ovs_thread_create("ct_sweep", sweep, ct);
     VLOG_INFO("%s: room for %"PRIu32" connections, %"PRIuSIZE" MB", ct->name,
-              ct->max, oxdp_ct_bytes(ct->max) >> 20);
+              ct->max, (oxdp_ct_bytes(ct->max)
+                        + (config.maps ? oxdp_ct_path_bytes(ct->max) : 0))
+                       >> 20);
     seq_change(ct->news);
 }
 
