@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """ct() in the programs of XDP and tcx: frames and connections are those of the engine, and packets of connections, also those that
 begin one, stay in the programs."""
-import contextlib
 import re
 
 import pytest
 
 import conversations
-import lab
 import switch as switches
-import tiers
+import tracking
 
 HOOKS = ("xdp", "tcx", "both")
 TALKS = (("udp", conversations.udp), ("tcp", conversations.tcp), ("icmp", conversations.icmp), ("stray", conversations.stray),
@@ -24,17 +22,6 @@ def _only_xdp():
         pytest.skip("stock Open vSwitch has no programs")
 
 
-@contextlib.contextmanager
-def served(config):
-    """A switch with two silent hosts: (switch, their wires)."""
-    lab.new_host()
-    with contextlib.ExitStack() as world, switches.Switch() as switch:
-        for name, value in config.items():
-            switch.vsctl("set", "open", ".", f"other_config:{name}={value}")
-        yield switch, tiers.lay_wires(world, switch)
-        switch.expected.append("left allocated when ofproto")
-
-
 def set_rules(switch, name):
     switch.flows("br0", *WORLDS[name][0](), "table=0,priority=0,actions=drop")
 
@@ -45,10 +32,6 @@ def warm_up(switch, ends, name):
         for v6 in False, True:
             conversations.hold(ends, talk(4000, WORLDS[name][1], v6))
     switch.appctl("dpctl/flush-conntrack")
-
-
-def tracks(switch):
-    return lab.wait_until(lambda: "programs track connections now" in "\n".join(switch.log()), "programs that track")
 
 
 def observe(switch, ends, name, hook):
@@ -67,35 +50,28 @@ def up(switch):
     return {text: n for text, n in switch.stats("programs").items() if text.startswith("handed to the engine") and n}
 
 
-def differences(wanted, got):
-    for key in wanted:
-        if wanted[key] != got[key]:
-            yield f"{key}:\n" + "\n".join(f"    {a}\n    {b}" for a, b in zip(wanted[key], got[key]) if a != b)
-            yield f"    {len(wanted[key])} and {len(got[key])}"
-
-
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("hook", HOOKS)
 def test_as_the_engine(hook, name):
     results = []
     for config in {"xdp-offload": "false"}, {"xdp-hook": hook}:
-        with served(config) as (switch, ends):
+        with tracking.served(config) as (switch, ends):
             set_rules(switch, name)
             warm_up(switch, ends, name)
             if results:
-                tracks(switch)
+                tracking.tracks(switch)
             results.append(observe(switch, ends, name, hook))
-    wrong = list(differences(*results))
+    wrong = list(tracking.differences(*results))
     assert not wrong, "\n".join(wrong)
     assert len(results[0]["connections"]) > 4
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_established_stay_in_the_programs(hook):
-    with served({"xdp-hook": hook}) as (switch, ends):
+    with tracking.served({"xdp-hook": hook}) as (switch, ends):
         set_rules(switch, "translated")
         warm_up(switch, ends, "translated")
-        tracks(switch)
+        tracking.tracks(switch)
         warm_up(switch, ends, "translated")
         before = up(switch)
         for v6 in False, True:
