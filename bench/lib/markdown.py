@@ -3,15 +3,18 @@
 
 from bench.lib import causes, emulated, field, fold, plain_plot, profiles, runs, story, summary, targets
 
-NEVER_MEASURED = (
-    "a physical NIC and zero-copy AF_XDP; traffic from another machine; OVS-DPDK on NICs of its own (here it runs on AF_XDP "
-    "and AF_PACKET, as nobody would deploy it); connection tracking, NAT, VXLAN, Geneve and OVN; mixes of frame sizes; "
-    "latency under load")
+# What a reader may miss, and the case that measures it, if there is one.
+MISSED = (
+    ("a physical NIC and zero-copy AF_XDP", None), ("traffic from another machine", None),
+    ("OVS-DPDK on NICs of its own (here it runs on AF_XDP and AF_PACKET, as nobody would deploy it)", None),
+    ("connection tracking and NAT", "ct"), ("VXLAN and Geneve", "tunnel"), ("OVN", None), ("mixes of frame sizes", None),
+    ("frames larger than 1,500 bytes", "jumbo"), ("latency under load", None))
 
 
 def not_measured(results):
     cores = max(run["machine"]["cores"] for run in runs.of(results).values())
-    said = f"{NEVER_MEASURED}; more than {cores} core{'s' if cores > 1 else ''}"
+    missed = "; ".join(what for what, case in MISSED if case not in results["cases"])
+    said = f"{missed}; more than {cores} core{'s' if cores > 1 else ''}"
     if not any(s["peer"] == "kernel-module" for s in results["samples"]):
         where = "was measured in an emulated machine only" if emulated.table(results) else "was not measured"
         said += f". openvswitch.ko {where}, because the kernel that was measured does not have it"

@@ -290,6 +290,15 @@ def test_markdown_is_complete(results):
     assert ">5.0x</text>" in plain_plot.gains([("packets <", [("ours", "OVS-XDP", 5, 4, 6)])], "stock")
 
 
+def test_what_was_not_measured(results):
+    """A case that is in the results was measured."""
+    assert "connection tracking and NAT; VXLAN and Geneve; OVN" in markdown.not_measured(results)
+    for name in "ct", "tunnel":
+        results["cases"][name] = {"title": name, "rows": {}}
+    said = markdown.not_measured(results)
+    assert "connection tracking" not in said and "VXLAN" not in said and "OVN" in said
+
+
 def test_what_is_not_the_fastest(results):
     """Slower, and level where nobody can tell: both are said."""
     for sample in results["samples"]:
