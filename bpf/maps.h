@@ -13,6 +13,7 @@
  * skb_outputs     ARRAY of struct bpf_skb_output by datapath port number: where packets of the network stack go.
  *                 Written by core/programs/tcx.c, a member after the other.
  * upcall_sockets  XSKMAP, receive queue of the upcall pair to AF_XDP socket.  Written by core/programs/tcx.c.
+ * detours         PERCPU_ARRAY of struct bpf_detour, one: the packet that is on a detour.  The programs' own.
  *
  * Tables that programs find as those of dp/table.h (bpf/constant.h):
  *
@@ -84,6 +85,18 @@ struct bpf_skb_output {
     __u32 max_len;          /* Of struct bpf_limit. */
 };
 _Static_assert(sizeof(struct bpf_skb_output) == 20, "output layout");
+
+/* A packet that a program at tcx has sent on a detour (dp/detour.h): it is back before the CPU does anything else. */
+struct bpf_detour {
+    __u32 waits;            /* Not 0: it is on its way, and its tc_index is this number. */
+    __u32 last;             /* Of these numbers. */
+    __u32 ifindex;          /* The port by which it came. */
+    __u32 counter_slot;     /* Of the port. */
+    __u32 arrived;          /* Bytes of the packet as it came, */
+    __u32 len;              /* as it went, */
+    __u32 mark;             /* its mark, which is 0 meanwhile: routes are cached only without. */
+    __u32 traced;           /* Of struct dp_run. */
+};
 
 #define BPF_MAX_UPCALL_QUEUES 8
 #define BPF_MAX_GROUPS 256

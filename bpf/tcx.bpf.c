@@ -25,12 +25,13 @@
  *   TRUNC                bpf_skb_change_tail() cuts the packet, not each of its segments, and clears GSO; a checksum
  *                        completed afterwards lacks what was cut off; and what is cut for one output is gone for the
  *                        next.
- *   TNL_PUSH_CSUM        No helper asks for a checksum of the outer UDP header of each segment (SKB_GSO_UDP_TUNNEL_CSUM).
+ *
+ * Of TNL_PUSH_CSUM those of GRE, by dp_tunnel_refuses(); those of UDP need a detour (bpf/detour.h).
  *
  * Groups take frames only (bpf/xdp.bpf.c): here several outputs are copies. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
 #define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)   \
-                                                | OP_BIT(TNL_PUSH_CSUM) | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
+                                                | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
 
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"
@@ -62,7 +63,8 @@ struct {
 } upcall_sockets SEC(".maps");
 
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
-                                  __u32 to, __u32 length);
+                                  __u32 to, __u32 length, int is_back);
+static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length);
 static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
@@ -74,11 +76,27 @@ int oxdp_tcx(struct __sk_buff *ctx)
     const struct bpf_port *port = port_lookup(ctx, ctx->ifindex);
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
     struct dp_run *run = run_here(ctx);
+    int is_back = 0;
 
-    if (!port || !run) {
+    if (!run) {
         return TCX_NEXT;
     }
-    trace_begin(ctx, run, port->port_no, length);
+    if (DP_UNLIKELY(!port)) {
+        int ifindex = detour_end(ctx);
+
+        if (!ifindex) {
+            /* Nobody else has anything to send there, or to receive. */
+            return ctx->ifindex == detour_back_ifindex || ctx->ifindex == detour_ifindex ? TC_ACT_SHOT : TCX_NEXT;
+        }
+        port = port_lookup(ctx, ifindex);
+        if (!port) {
+            return TC_ACT_SHOT;
+        }
+        is_back = 1;
+        length = run->arrived;
+    } else {
+        trace_begin(ctx, run, port->port_no, length);
+    }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_nothing(run);
         return hand_up(ctx, port, run, DP_REASON_UP_OFF, length);
@@ -88,7 +106,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     ctx->DP_DISGUISED = 0;
     run->frame.local_stack = 0;
 
-    struct dp_outcome outcome = dp_pipeline(ctx, port->port_no, run);
+    struct dp_outcome outcome = dp_pipeline_from(ctx, port->port_no, run, is_back);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
         count_beside(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST % DP_LONG_COPY);
@@ -96,7 +114,9 @@ int oxdp_tcx(struct __sk_buff *ctx)
     }
     switch (outcome.fate) {
     case DP_FATE_OUTPUT:
-        return output(ctx, port, run, outcome.to, length);
+        return output(ctx, port, run, outcome.to, length, is_back);
+    case DP_FATE_DETOUR:
+        return detour(ctx, port, run, length);
     case DP_FATE_DROP:
         count_run(ctx, port->counter_slot, reason_of(outcome), run, length);
         return TC_ACT_SHOT;
@@ -106,7 +126,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
 }
 
 static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
-                                  __u32 to, __u32 length)
+                                  __u32 to, __u32 length, int is_back)
 {
     const struct bpf_skb_output *output = dp_output_of(to);
 
@@ -120,11 +140,32 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
         return TC_ACT_SHOT;
     }
     count_run(ctx, port->counter_slot, DP_REASON_FORWARDED, run, length);
-    if (can_skip_device(ctx, output)) {
+    if (!is_back && can_skip_device(ctx, output)) {     /* The kernel refuses that at egress. */
         return put_behind(ctx, output);
     }
     dp_set_metadata(ctx, &run->key);
     return bpf_redirect(output->ifindex, 0);
+}
+
+/* Sends the packet on the detour that operation run->at needs.  When it is back, it is counted. */
+static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length)
+{
+    struct bpf_detour *detour = detour_here();
+
+    if (!detour) {
+        return TC_ACT_SHOT;
+    }
+    run->arrived = length;
+    detour->ifindex = ctx->ifindex;
+    detour->counter_slot = port->counter_slot;
+    detour->arrived = length;
+    detour->len = ctx->len;
+    detour->mark = ctx->mark;
+    detour->last = detour->last % NO_MORE_DETOURS + 1;
+    detour->waits = detour->last;
+    ctx->tc_index = detour->last;
+    ctx->mark = 0;
+    return bpf_redirect(detour_ifindex, 0);
 }
 
 /* Whether the packet may skip the host's end of a veth.  bpf_redirect_peer() skips the checks of destination address, MTU

@@ -34,6 +34,7 @@ enum dp_committed {
     DP_COMMITTED,               /* All operations were done. */
     DP_COMMIT_NOTHING,          /* None was: dp_asks_itself(). */
     DP_COMMIT_DROP,             /* The packet is to be dropped. */
+    DP_COMMIT_DETOUR,           /* Operation '*ret_reason' of them, and those behind it, wait for a detour. */
 };
 
 DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op);
@@ -42,18 +43,21 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
  * case. */
 #define DP_OPERATION(NAME) case DP_OP_##NAME: if (DP_OMITS_OP(ctx, DP_OP_##NAME)) { break; }
 
-/* Whether the packet belongs to a tunnel, its outer UDP checksum is complete, and the checksum of the inner packet is
- * CHECKSUM_PARTIAL (Documentation/networking/checksum-offloads.rst, "LCO: Local Checksum Offload"). */
-DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
+/* Whether the checksum of TCP or UDP holds just the sum of the pseudo header (dp/pending.h). */
+DP_STAGE int dp_checksum_pending(struct dp_ctx *ctx, const struct dp_frame *frame)
 {
-    if (!frame || !key || !(frame->has & DP_HAS_UDP)) {
+    if (!frame || !(frame->has & (DP_HAS_TCP | DP_HAS_UDP))) {
         return 0;
     }
 
-    const __u8 *udp = dp_l4(ctx, frame, DP_UDP_LEN);
-    __u16 field = udp ? dp_load16(udp + 6) : 0;
+    int is_tcp = frame->has & DP_HAS_TCP;
+    const __u8 *l4 = dp_l4(ctx, frame, is_tcp ? DP_TCP_LEN : DP_UDP_LEN);
+    __u16 field = 0;
     __u64 addresses;
 
+    if (l4) {
+        field = dp_load16(l4 + (is_tcp ? DP_TCP_CSUM_OFS : DP_UDP_CSUM_OFS));
+    }
     if (frame->has & DP_HAS_IP4) {
         const __u8 *ip = dp_l3(ctx, frame, DP_IP4_LEN);
 
@@ -65,7 +69,20 @@ DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame,
     } else {
         return 0;
     }
-    return field && !dp_is_pending(field, addresses, DP_IP_UDP, frame->l4_len) && dp_csum_left(ctx);
+    return dp_is_pending(field, addresses, is_tcp ? DP_IP_TCP : DP_IP_UDP, frame->l4_len);
+}
+
+/* Whether the packet belongs to a tunnel, its outer UDP checksum is complete, and the checksum of the inner packet is
+ * CHECKSUM_PARTIAL (Documentation/networking/checksum-offloads.rst, "LCO: Local Checksum Offload"). */
+DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
+{
+    if (!frame || !key || !(frame->has & DP_HAS_UDP)) {
+        return 0;
+    }
+
+    const __u8 *udp = dp_l4(ctx, frame, DP_UDP_LEN);
+
+    return udp && dp_load16(udp + DP_UDP_CSUM_OFS) && !dp_checksum_pending(ctx, frame) && dp_csum_left(ctx);
 }
 
 /* Whether 'op', the first of a program, is the only one that needs headroom.  Then it finds out itself whether the frame
@@ -153,6 +170,10 @@ DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame
 
         int reason = op ? dp_commit_op(ctx, frame, key, op) : DP_REASON_FORWARDED;
 
+        if (DP_TAKES_SKBS && reason == DP_DETOUR) {
+            *ret_reason = i;
+            return DP_COMMIT_DETOUR;
+        }
         if (reason) {
             *ret_reason = reason;
             return i == 0 && reason == DP_REASON_NO_MEMORY && dp_asks_itself(op) ? DP_COMMIT_NOTHING : DP_COMMIT_DROP;
@@ -161,7 +182,7 @@ DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame
     return DP_COMMITTED;
 }
 
-/* Returns DP_REASON_FORWARDED, or why the packet is to be dropped.  An operation without a case does not compile. */
+/* Returns DP_REASON_FORWARDED, why the packet is to be dropped, or DP_DETOUR.  An operation without a case does not compile. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch"
 DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
@@ -240,8 +261,7 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     DP_OPERATION(TNL_PUSH)
         return dp_tunnel_push(ctx, frame, key, op);
     DP_OPERATION(TNL_PUSH_CSUM)
-        reason = dp_tunnel_push(ctx, frame, key, op);
-        return reason ? reason : dp_tunnel_checksum(ctx, frame->l4, frame->has & DP_HAS_IP6, frame->has & DP_HAS_UDP);
+        return dp_tunnel_push_csum(ctx, frame, key, op);
     DP_OPERATION(TNL_POP)
         return dp_tunnel_pop(ctx, frame, key, op);
     DP_OPERATION(TNL_POP_GENEVE)

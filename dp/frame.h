@@ -68,6 +68,8 @@
 #define DP_HAS_SHORT  (1 << 13) /* Transport layer of at most DP_SHORT_LEN bytes. */
 
 #define DP_HAS_OUTER  (1 << 14) /* Complete outer UDP checksum, CHECKSUM_PARTIAL inside (dp/action.h). */
+#define DP_HAS_LEFT   (1 << 15) /* CHECKSUM_PARTIAL, and this is the transport header that it is about. */
+#define DP_HAS_BACK   (1 << 16) /* Back from a detour (dp/detour.h). */
 
 #define DP_SHORT_LEN 256
 

@@ -12,6 +12,7 @@
  *     case DP_FATE_DROP:   drop;
  *     case DP_FATE_SKB:    leave it to tcx on the same device, which looks it up again; nothing was counted;
  *     case DP_FATE_ENGINE: hand it to the engine with outcome.reason, run.flow, run.generation and run.key's metadata;
+ *     case DP_FATE_DETOUR: send it on a detour, and go on with dp_pipeline_from() when it is back;
  *     }
  *
  * outcome.reason is what to count.
@@ -36,7 +37,7 @@ _Static_assert(DP_MAX_PASSES == DP_WAY_PASSES, "a traced packet's way has room f
 
 /* How a run ended. */
 struct dp_outcome {
-    __u32 fate;                 /* enum dp_fate: any but DP_FATE_RECIRC, DP_FATE_SKB alone. */
+    __u32 fate;                 /* enum dp_fate: any but DP_FATE_RECIRC, DP_FATE_SKB alone; or DP_FATE_DETOUR. */
     __u32 reason;               /* enum dp_reason: DP_REASON_FORWARDED, of a drop, of an upcall. */
     __u32 to;                   /* Port or group. */
 };
@@ -49,9 +50,9 @@ struct dp_run {
     __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
     __u32 generation;           /* Of that flow. */
     struct dp_ct_here ct;
-    __u32 len;                  /* DP_FATE_TRACK: bytes to count, */
+    __u32 len;                  /* DP_FATE_TRACK, DP_FATE_DETOUR: bytes to count, */
     __u32 tcp_flags;            /* flags, */
-    __u32 at;                   /* and which of the flow's operations is the CT. */
+    __u32 at;                   /* and which of the flow's operations comes next. */
     __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the verifier
                                  * follows each value of a register as a state of its own. */
     union {
@@ -76,36 +77,44 @@ DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const s
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
+DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
 DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
 DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_path_is_known(struct dp_ctx *ctx, __u32 in_port);
 
-/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables. */
-DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
+/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables; or, if it 'is_back' from a detour,
+ * the rest of its way. */
+DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run, int is_back)
 {
     struct dp_outcome outcome = { .reason = DP_REASON_FORWARDED };
-    int learns = dp_path_is_there(ctx, run), fate;
+    int learns = is_back ? 0 : dp_path_is_there(ctx, run), fate;
 
-    run->uncommon = 0;
-    if (learns && dp_path_is_known(ctx, in_port)) {
-        __u64 fated = dp_path_run(ctx, &run->path, &run->frame, &run->key, in_port);
+    if (is_back) {
+        __u64 fated = dp_back(ctx, run);
 
-        if (DP_LIKELY((__u32) fated != DP_FATE_PASSES)) {
-            run->passes = run->path.n_flows - 1;
-            outcome.fate = (__u32) fated;
-            outcome.reason = outcome.fate == DP_FATE_OUTPUT ? DP_REASON_FORWARDED : DP_REASON_NO_MEMORY;
-            outcome.to = fated >> 32;
-            return outcome;
+        fate = (__u32) fated;
+        outcome.to = fated >> 32;
+    } else {
+        run->uncommon = 0;
+        if (learns && dp_path_is_known(ctx, in_port)) {
+            __u64 fated = dp_path_run(ctx, &run->path, &run->frame, &run->key, in_port);
+
+            if (DP_LIKELY((__u32) fated != DP_FATE_PASSES)) {
+                run->passes = run->path.n_flows - 1;
+                outcome.fate = (__u32) fated;
+                outcome.reason = outcome.fate == DP_FATE_OUTPUT ? DP_REASON_FORWARDED : DP_REASON_NO_MEMORY;
+                outcome.to = fated >> 32;
+                return outcome;
+            }
+            if (DP_TAKES_SKBS) {
+                dp_out_of_reach(ctx);   /* It may have looked too far. */
+            }
         }
-        if (DP_TAKES_SKBS) {
-            dp_out_of_reach(ctx);       /* It may have looked too far. */
-        }
+        run->key.w[0] = DP_BYTES(0, 4, in_port);
+        dp_clear_metadata(ctx, &run->key);
+        fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), &outcome.to);
     }
-    run->key.w[0] = DP_BYTES(0, 4, in_port);
-    dp_clear_metadata(ctx, &run->key);
-    fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), &outcome.to);
-
     if (DP_LIKELY(fate == DP_FATE_OUTPUT)) {
         outcome.fate = DP_FATE_OUTPUT;
         return outcome;
@@ -149,6 +158,12 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
     }
     outcome.fate = fate;
     return outcome;
+}
+
+/* The same for a hook that sends no frame on a detour. */
+DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
+{
+    return dp_pipeline_from(ctx, in_port, run, 0);
 }
 
 /* Whether the program has the path cache, and the packet is not traced: a trace shows its passes.  Begins to note
@@ -264,6 +279,13 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         if (committed == DP_COMMIT_NOTHING) {
             return dp_upcall(run, index, run->generation, DP_REASON_UP_ENGINE);
         }
+        if (DP_TAKES_SKBS && committed == DP_COMMIT_DETOUR) {
+            run->flow = index;
+            run->len = len;
+            run->tcp_flags = tcp_flags;
+            run->at = run->reason;
+            return DP_FATE_DETOUR;
+        }
         if (committed == DP_COMMIT_DROP) {
             fate = DP_FATE_DROP;
         }
@@ -309,12 +331,55 @@ DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flo
     return 0;
 }
 
-/* The operations of flow run->flow behind CT.  Returns an enum dp_committed. */
-DP_STAGE int dp_commit_behind_ct(struct dp_ctx *ctx, struct dp_run *run, __u32 first, __u32 n)
+/* Does 'n' operations of flow run->flow, from the one at 'first', number 'at', on.  Returns an enum dp_committed. */
+DP_STAGE int dp_commit_rest(struct dp_ctx *ctx, struct dp_run *run, __u32 first, __u32 at, __u32 n)
 {
     const struct dp_op *op = dp_ops_at(ctx, first);
+    int committed = run && op ? dp_commit(ctx, &run->frame, &run->key, op, first, n, &run->reason) : DP_COMMIT_DROP;
 
-    return run && op ? dp_commit(ctx, &run->frame, &run->key, op, first, n, &run->reason) : DP_COMMIT_DROP;
+    if (DP_TAKES_SKBS && run && committed == DP_COMMIT_DETOUR) {
+        run->at = at + run->reason;
+    }
+    return committed;
+}
+
+/* What becomes of the packet of 'run' after all operations of 'flow', of which 'committed' is the outcome: an enum
+ * dp_committed. */
+DP_INLINE __u64 dp_end(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow *flow, int committed)
+{
+    int fate = flow->fate;
+
+    if (DP_TAKES_SKBS) {
+        fate &= ~DP_FATE_SKB;
+    }
+    if (DP_TAKES_SKBS && committed == DP_COMMIT_DETOUR) {
+        return DP_FATE_DETOUR;
+    }
+    if (committed) {
+        fate = DP_FATE_DROP;
+    }
+    run->tracked = 0;
+    dp_count(ctx, run->flow, run->len, run->tcp_flags);
+    if (!DP_OMITS_OP(ctx, DP_OP_CT)) {
+        dp_path_note(&run->path, run->flow, run->len);
+    }
+    if (fate == DP_FATE_RECIRC) {
+        dp_recirculate(run, flow->arg);
+    }
+    return DP_FATED(fate, flow->arg);
+}
+
+/* The packet is back from a detour, on which operation run->at of flow run->flow sent it.  Returns as dp_pass_again(). */
+DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run)
+{
+    const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
+
+    if (!flow) {
+        return DP_FATE_DROP;
+    }
+    run->frame.has |= DP_HAS_BACK;
+    run->reason = DP_REASON_DROPPED;
+    return dp_end(ctx, run, flow, dp_commit_rest(ctx, run, flow->ops + run->at, run->at, flow->n_ops - run->at));
 }
 
 /* The CT that run->at says, of flow run->flow; NULL if there is none. */
@@ -330,35 +395,26 @@ DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
     const struct dp_op *op = flow ? dp_track_op(ctx, run) : 0;
+    int committed = DP_COMMITTED;
     __u32 next, behind;
-    int fate;
 
     if (!op) {
         return DP_FATE_DROP;
-    }
-    fate = flow->fate;
-    if (DP_TAKES_SKBS) {
-        fate &= ~DP_FATE_SKB;
     }
     if (dp_ct_is_forgotten(op)) {
         run->ct.run.md.cached = 0;
     }
     next = op->u.ct.next;
     behind = (next ? next : flow->n_ops - run->at) - 1;
-    if (behind && dp_commit_behind_ct(ctx, run, flow->ops + run->at + 1, behind)) {
-        fate = DP_FATE_DROP;
-    } else if (next) {
+    if (behind) {
+        committed = dp_commit_rest(ctx, run, flow->ops + run->at + 1, run->at + 1, behind);
+    }
+    if (!committed && next) {
         run->at += next;
         run->tracked++;
         return DP_FATE_TRACK;
     }
-    run->tracked = 0;
-    dp_count(ctx, run->flow, run->len, run->tcp_flags);
-    dp_path_note(&run->path, run->flow, run->len);
-    if (fate == DP_FATE_RECIRC) {
-        dp_recirculate(run, flow->arg);
-    }
-    return DP_FATED(fate, flow->arg);
+    return dp_end(ctx, run, flow, committed);
 }
 
 /* Goes on with the flow in 'run'.  Returns as dp_pass_again(). */

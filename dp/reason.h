@@ -33,6 +33,7 @@
     X(TOO_LONG,     DROP,    "longer than what the engine takes from a port with tcx")          \
     X(SEGMENTS,     DROP,    "XDP got a packet that is still to be segmented (GSO)")            \
     X(OVER_MTU,     DROP,    "longer than the MTU of the output port")                          \
+    X(DETOUR,       DROP,    "the host dropped it in the device that makes outer checksums")     \
     X(NO_BUFFERS,   DROP,    "in several buffers, which the output port does not take")         \
     X(UNKNOWN_PORT, PASS,    "the device is not a port of this datapath")
 

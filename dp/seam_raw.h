@@ -56,13 +56,16 @@ DP_INLINE int dp_tag_pop(struct dp_ctx *ctx)
     return dp_adjust_head(ctx, DP_VLAN_LEN) ? DP_TAG_FAILED : -DP_VLAN_LEN;
 }
 
-/* Whether a tunnel header of 'len' bytes cannot be pushed before the packet of '*frame' and '*key' by operation number
- * 'index', before which 'tags' VLAN tags are popped. */
-DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 index,
-                                __u32 tags, __u32 len)
+/* Whether the tunnel header of 'op' cannot be pushed before the packet of '*frame' and '*key' by operation number
+ * 'index', before which 'tags' VLAN tags are popped.  May note in '*frame' what was found out. */
+DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, __u32 index,
+                                __u32 tags, const struct dp_op *op)
 {
     return 0;
 }
+
+/* Frames are never sent on a detour (dp/detour.h). */
+DP_INLINE int dp_needs_detour(struct dp_ctx *ctx) { return 0; }
 
 /* Makes room for it before the frame, which has 'has' (DP_HAS_*).  0, or negative errno with nothing changed. */
 DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)

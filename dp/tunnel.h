@@ -13,12 +13,14 @@
 #define DP_TUNNEL_H 1
 
 #include "dp/checksum.h"
+#include "dp/detour.h"
 #include "dp/frame.h"
 #include "dp/key.h"
 #include "dp/op.h"
 #include "dp/reason.h"
 #include "dp/rss.h"
 #include "dp/set.h"
+#include "dp/tunnel_checksum.h"
 #include "dp/tunnel_pop.h"
 #include "dp/tunnel_sum.h"
 
@@ -95,7 +97,7 @@ DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const
         return 0;
     }
     frame->entropy = dp_tunnel_entropy(ctx, frame, key);
-    return !dp_tunnel_refuses(ctx, frame, key, index, found >> 32, op->u.tunnel_push.len);
+    return !dp_tunnel_refuses(ctx, frame, key, index, found >> 32, op);
 }
 
 /* The bytes of the header, 8 at a time: the last of them, which may overlap the others, stand in the operation.  Returns
@@ -153,40 +155,6 @@ DP_INLINE __u32 dp_tunnel_finish_ip(struct dp_ctx *ctx, int ip6, __u32 frame_len
     dp_store16(ip + 2, length);
     dp_csum_apply(ip + 10, dp_csum_change16(0, length));
     return DP_ETH_LEN + DP_IP4_LEN;
-}
-
-/* The checksum of the UDP header at 'ofs', or of the GRE header, after dp_tunnel_push().  Returns DP_REASON_FORWARDED. */
-DP_STAGE int dp_tunnel_checksum(struct dp_ctx *ctx, __u32 ofs, __u32 ip6, __u32 is_udp)
-{
-    __u64 sum = 0;
-    __u32 at = (ofs & 63) + (is_udp ? 6 : 4);
-    __u8 *field = dp_at(ctx, at, 2);
-
-    if (!field) {
-        return 0;
-    }
-    dp_store16(field, 0);
-    if (is_udp) {
-        const __u8 *ip = dp_at(ctx, DP_ETH_LEN, ip6 ? DP_IP6_LEN : DP_IP4_LEN);
-        const __u8 *udp = dp_at(ctx, ofs & 63, DP_UDP_LEN);
-
-        if (!ip || !udp) {
-            return 0;
-        }
-        sum = dp_load16(udp + 4) + dp_htons(DP_IP_UDP).raw;
-        for (int i = ip6 ? 8 : 12; i < (ip6 ? DP_IP6_LEN : DP_IP4_LEN); i += 4) {
-            sum += dp_load32(ip + i);
-        }
-    }
-    sum += dp_tunnel_sum_all(ctx, ofs & 63);
-
-    __u16 checksum = ~dp_csum_fold(sum);
-
-    field = dp_at(ctx, at, 2);
-    if (field) {
-        dp_store16(field, is_udp && !checksum ? 0xffff : checksum);
-    }
-    return 0;
 }
 
 /* The sum of the bytes that came between the first Ethernet header and the packet inside.  That of an IPv4 header with its
@@ -254,6 +222,29 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
         key->skb_mark = 0;
     }
     return DP_REASON_FORWARDED;
+}
+
+/* Likewise with a checksum in the UDP or GRE header.  Returns as dp_tunnel_push(), or DP_DETOUR. */
+DP_INLINE int dp_tunnel_push_csum(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
+{
+    __u32 left = 0;
+    int reason;
+
+    if (DP_TAKES_SKBS && frame->has & DP_HAS_BACK) {
+        left = DP_LEFT_ALL;
+    } else if (DP_TAKES_SKBS && dp_needs_detour(ctx)) {
+        return DP_DETOUR;
+    } else if (DP_TAKES_SKBS && frame->has & DP_HAS_LEFT) {
+        left = DP_LEFT(frame->l4 + op->u.tunnel_push.len, frame->has & DP_HAS_TCP ? DP_TCP_CSUM_OFS : DP_UDP_CSUM_OFS);
+    }
+    reason = dp_tunnel_push(ctx, frame, key, op);
+    if (reason) {
+        return reason;
+    }
+    if (DP_TAKES_SKBS && left == DP_LEFT_ALL) {
+        frame->has &= ~DP_HAS_OUTER;
+    }
+    return dp_tunnel_checksum(ctx, frame->l4, frame->has & DP_HAS_IP6, frame->has & DP_HAS_UDP, left);
 }
 
 #endif /* dp/tunnel.h */

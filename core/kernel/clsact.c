@@ -55,6 +55,22 @@ int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error)
     return err;
 }
 
+int oxdp_clsact_put(int ifindex, bool egress, int prog_fd)
+{
+    LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = egress ? BPF_TC_EGRESS : BPF_TC_INGRESS);
+    LIBBPF_OPTS(bpf_tc_opts, filter, .handle = OXDP_CLSACT_HANDLE, .priority = OXDP_CLSACT_PRIORITY, .prog_fd = prog_fd,
+                .flags = BPF_TC_F_REPLACE);
+    int err;
+
+    oxdp_libbpf_listen();
+    err = bpf_tc_hook_create(&hook);
+    if (!err || err == -EEXIST) {
+        err = bpf_tc_attach(&hook, &filter);
+    }
+    oxdp_libbpf_heard();
+    return err;
+}
+
 void oxdp_clsact_detach(int ifindex)
 {
     LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_INGRESS);

@@ -16,6 +16,9 @@
  * (malloc'd). */
 int oxdp_clsact_attach(int ifindex, int prog_fd, char **ret_error);
 
+/* Puts it on a device that the switch has made for itself, at egress or ingress.  0 or a negative errno. */
+int oxdp_clsact_put(int ifindex, bool egress, int prog_fd);
+
 /* Removes our filter if there is one.  Foreign filters stay. */
 void oxdp_clsact_detach(int ifindex);
 

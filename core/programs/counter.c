@@ -20,7 +20,7 @@ uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS])
 {
     return counters[DP_COUNTER_FORWARDED] + counters[DP_COUNTER_DROPPED] + counters[DP_COUNTER_NO_OUTPUT]
         + counters[DP_COUNTER_OVER_MTU] + counters[DP_COUNTER_NO_BUFFERS] + counters[DP_COUNTER_UP_ENGINE]
-        + counters[DP_COUNTER_RECIRCULATED];
+        + counters[DP_COUNTER_DETOUR] + counters[DP_COUNTER_RECIRCULATED];
 }
 
 uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS])

@@ -413,8 +413,16 @@ static void remove_pin(const char *path, void *aux)
     unlink(path);
 }
 
+static void remove_first(const char *path, void *aux)
+{
+    if (strncmp(strrchr(path, '/') + 1, OXDP_PINS_LAST, strlen(OXDP_PINS_LAST))) {
+        remove_pin(path, aux);
+    }
+}
+
 static void remove_content(const char *path)
 {
+    for_each_entry(path, remove_first, NULL);
     for_each_entry(path, remove_pin, NULL);
 }
 

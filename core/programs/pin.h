@@ -17,6 +17,9 @@
 /* The names of pinned maps that the next instance may adopt begin with this. */
 #define OXDP_PINS_STATE "state-"
 
+/* Pins whose names begin with this are removed after all others, whose programs may need them. */
+#define OXDP_PINS_LAST "last-"
+
 struct oxdp_pins;
 
 /* For a process that becomes user 'uid' of group 'gid': mounts bpffs if it is missing, makes the folder above those

@@ -23,6 +23,7 @@
 #include "core/kernel/veth.h"
 #include "core/programs/attachment.h"
 #include "core/programs/before.h"
+#include "core/programs/detour.h"
 #include "core/programs/link.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs_struct.h"
@@ -32,10 +33,6 @@
 
 /* After core/tables/memory.h, which has the types of the maps. */
 #include "bpf/tcx.skel.h"
-
-/* linux/bpf.h of Linux 6.6 and newer. */
-#define ATTACH_TCX_INGRESS 46
-#define ATTACH_TCX_EGRESS 47
 
 #define MAX_OTHERS 64                   /* BPF_MPROG_MAX of the kernel. */
 
@@ -62,7 +59,7 @@ bool oxdp_tcx_needs_device(const char *name, const char *device)
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
 
     name_pair(name, near, far);
-    return !strcmp(device, near) || !strcmp(device, far);
+    return !strcmp(device, near) || !strcmp(device, far) || oxdp_detour_has_name(name, device);
 }
 
 static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
@@ -87,6 +84,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
         return oxdp_fail(-ENOMEM, ret_error, "not enough memory to load the tcx program");
     }
     tcx->upcall_link_fd = -1;
+    tcx->detour_fds[OXDP_DETOUR_IN] = tcx->detour_fds[OXDP_DETOUR_BACK] = -1;
     err = make_pair(tcx, name, n_queues, ret_error);
     err = err ? err : oxdp_tcx_load(progs, tcx, ret_error);
     err = err ? err : attach_upcall(progs, tcx, ret_error);
@@ -105,6 +103,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
 void oxdp_tcx_close(struct oxdp_progs *progs)
 {
     if (progs->tcx) {
+        oxdp_detour_close(progs);
         destroy(progs, progs->tcx);
         progs->tcx = NULL;
     }
@@ -265,7 +264,7 @@ static int attach(struct oxdp_progs *progs, struct oxdp_attachment *at, char **r
     LIBBPF_OPTS(bpf_link_create_opts, link);
     char name[32];
 
-    at->tcx_fd = bpf_link_create(oxdp_tcx_program(progs->tcx), at->ifindex, ATTACH_TCX_INGRESS, &link);
+    at->tcx_fd = bpf_link_create(oxdp_tcx_program(progs->tcx), at->ifindex, OXDP_ATTACH_TCX_INGRESS, &link);
     if (at->tcx_fd == -EINVAL) {
         return attach_filter(progs, at, ret_error);
     }
@@ -300,6 +299,7 @@ void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs)
 {
     if (progs->tcx) {
         oxdp_pins_add(progs->pins, "upcall", progs->tcx->upcall_link_fd);
+        oxdp_detour_pin(progs);
     }
 }
 
@@ -354,6 +354,7 @@ void oxdp_tcx_renew(struct oxdp_progs *progs)
             bpf_link_update(at->tcx_fd, oxdp_tcx_program(progs->tcx), NULL);
         }
     }
+    oxdp_detour_renew(progs);
 }
 
 void oxdp_tcx_use(struct oxdp_progs *progs, struct bpf_object *object)
@@ -395,7 +396,7 @@ bool oxdp_tcx_is_native(void)
 {
     uint32_t n = 0;
 
-    return bpf_prog_query(if_nametoindex("lo"), ATTACH_TCX_INGRESS, 0, NULL, NULL, &n) != -EINVAL;
+    return bpf_prog_query(if_nametoindex("lo"), OXDP_ATTACH_TCX_INGRESS, 0, NULL, NULL, &n) != -EINVAL;
 }
 
 /* Compares ids: without CAP_SYS_ADMIN a process cannot read the names of programs. */
@@ -409,7 +410,7 @@ uint32_t oxdp_tcx_others_first(const struct oxdp_progs *progs, int ifindex)
     const struct oxdp_attachment *at = progs ? oxdp_attachment_find(progs, ifindex) : NULL;
     uint32_t ids[MAX_OTHERS], n = MAX_OTHERS, first = 0;
 
-    if ((progs && (!at || at->tcx_fd < 0)) || bpf_prog_query(ifindex, ATTACH_TCX_INGRESS, 0, NULL, ids, &n)) {
+    if ((progs && (!at || at->tcx_fd < 0)) || bpf_prog_query(ifindex, OXDP_ATTACH_TCX_INGRESS, 0, NULL, ids, &n)) {
         return 0;                       /* No tcx. */
     }
     while (first < n && !is_ours(progs, ids[first])) {
@@ -423,7 +424,7 @@ bool oxdp_tcx_has_egress(int ifindex)
 {
     uint32_t ids[MAX_OTHERS], n = MAX_OTHERS;
 
-    return !bpf_prog_query(ifindex, ATTACH_TCX_EGRESS, 0, NULL, ids, &n) && n;      /* Else there is no tcx. */
+    return !bpf_prog_query(ifindex, OXDP_ATTACH_TCX_EGRESS, 0, NULL, ids, &n) && n;      /* Else there is no tcx. */
 }
 
 bool oxdp_tcx_hides_filters(const struct oxdp_progs *progs, int ifindex, struct oxdp_clsact_filter *ret_filter)

@@ -7,7 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/kernel/detour.h"
 #include "dp/capability.h"
+
+/* linux/bpf.h of Linux 6.6 and newer. */
+#define OXDP_ATTACH_TCX_INGRESS 46
+#define OXDP_ATTACH_TCX_EGRESS 47
 
 struct bpf_object;
 struct bpf_skb_output;
@@ -16,6 +21,9 @@ struct oxdp_constants;
 struct oxdp_progs;
 struct oxdp_ticks;
 struct tcx_bpf;
+
+/* Of a detour: where packets enter its devices, and where they come back. */
+enum { OXDP_DETOUR_IN, OXDP_DETOUR_BACK, OXDP_DETOUR_ENDS };
 
 struct oxdp_tcx {
     struct tcx_bpf *skel;
@@ -30,6 +38,8 @@ struct oxdp_tcx {
     struct bpf_object *tracked;         /* The program over the tables of connections, if it was loaded later; or NULL. */
     bool over_ct;                       /* It is over them, or that was tried. */
     uint32_t prog_id;                   /* Of the program that ports have. */
+    struct oxdp_detour detour;          /* core/programs/detour.c. */
+    int detour_fds[OXDP_DETOUR_ENDS];   /* Links of its programs; -1: none, or a filter. */
 };
 
 /* Replaces the previous instance's program by ours.  0 or a negative errno. */
@@ -70,6 +80,10 @@ uint32_t oxdp_tcx_upcall_mtu(void);
 /* Pin what 'at' has at tcx; the link of the upcall pair, if there is one. */
 void oxdp_tcx_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
+
+/* detour.c: pins the links; gives the devices the program that ports are to have. */
+void oxdp_detour_pin(const struct oxdp_progs *progs);
+void oxdp_detour_renew(struct oxdp_progs *progs);
 
 /* Tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a negative errno. */
 int oxdp_tcx_limit_changed(struct oxdp_progs *progs, uint32_t port_no);

@@ -199,6 +199,13 @@ void dpif_xdp_port_stop_merging(struct dpif_xdp_port *)
 void dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* detour.c: makes the devices for detours of packets when they are wanted, to
+ * be called often; removes those of a previous instance. */
+void dpif_xdp_detour_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_detour_taken_over(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* packet_socket.c: has the engine receive 'port', which is not served, through
  * a packet socket: 0, or a positive errno with a sentence in '*errorp'.  A
  * parked socket goes on receiving, but no thread reads it. */

@@ -63,6 +63,7 @@
     X(datapath_drop_xdp_no_headroom)                                        \
     X(datapath_drop_xdp_no_memory)                                          \
     X(datapath_drop_xdp_lost_copy)                                          \
+    X(datapath_drop_xdp_detour)                                             \
     X(datapath_drop_xdp_segments)                                           \
     X(datapath_drop_xdp_no_sender)                                          \
     X(datapath_drop_xdp_send_error)
@@ -120,6 +121,7 @@ static const struct {
     { DP_COUNTER_LONG_COPIES, C_datapath_drop_xdp_over_mtu },
     { DP_COUNTER_SEGMENTS, C_datapath_drop_xdp_segments },
     { DP_COUNTER_OVER_MTU, C_datapath_drop_xdp_over_mtu },
+    { DP_COUNTER_DETOUR, C_datapath_drop_xdp_detour },
     { DP_COUNTER_NO_BUFFERS, C_datapath_drop_xdp_no_buffers },
 };
 

@@ -15,7 +15,6 @@ HOOK = "xdp"
 
 ROWS = tunnel_table.table()
 PORTS = {**tiers.PORTS, "vxlan": 20, "geneve": 21, "gre": 22}
-KINDS = ("vxlan", "geneve", "gre")
 
 # What Open vSwitch says of packets that it drops.
 REFUSALS = ["invalid vxlan flags", "ip packet has invalid checksum", "unknown geneve version", "geneve packet too small",
@@ -74,12 +73,12 @@ def run_rows(world, switch, config, layers, rows):
     for name, value in config.items():
         switch.vsctl("set", "open", ".", f"other_config:{name}={value}")
     ends = tiers.lay_wires(world, switch)
-    for kind in KINDS:
+    for kind in tunnel_table.KINDS:
         switch.vsctl("add-port", "br0", f"{kind}0", "--", "set", "interface", f"{kind}0", f"type={kind}",
                      "options:remote_ip=flow", "options:local_ip=flow", "options:key=flow")
     switch.appctl("revalidator/pause")
     numbers = {name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}
-    numbers.update({kind: tunnel_port(switch, kind) for kind in KINDS})
+    numbers.update({kind: tunnel_table.port(switch, kind) for kind in tunnel_table.KINDS})
     wrong = []
     for row in rows:
         tiers.install(switch, flows(row, numbers))
@@ -120,7 +119,7 @@ def test_port_range(world, switch, host):
     ends = tiers.lay_wires(world, switch)
     switch.vsctl("add-port", "br0", "vxlan0", "--", "set", "interface", "vxlan0", "type=vxlan", "options:remote_ip=flow")
     switch.appctl("revalidator/pause")
-    numbers = {**{name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}, "vxlan": tunnel_port(switch, "vxlan")}
+    numbers = {**{name: switch.dp_port(f"to-{name}") for name in tiers.PORTS}, "vxlan": tunnel_table.port(switch, "vxlan")}
     row = ROWS[0]
     tiers.install(switch, flows(row, numbers))
     ends["red"].send(row.frame)
@@ -134,8 +133,3 @@ def test_port_range(world, switch, host):
 
     lab.wait_until(follows, "the new port")
     switch.appctl("revalidator/resume")
-
-
-def tunnel_port(switch, kind):
-    """The number that the datapath has for the tunnels of a kind: "port 5: vxlan_sys_4789 (vxlan: ...)"."""
-    return int(re.search(rf"port (\d+): \w+ \({kind}", switch.appctl("dpctl/show"))[1])

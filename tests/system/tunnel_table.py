@@ -3,6 +3,7 @@
 
 In the flows {red}, {green} and {blue} are as there, {vxlan}, {geneve} and {gre} are tunnels.
 """
+import re
 import struct
 
 from scapy.all import ARP, Dot1Q, Ether, ICMP, IP, IPv6, Raw
@@ -13,6 +14,7 @@ from packet_table import IP4, Row, ether, tcp4, udp4, udp6
 NEAR, FAR = "02:00:00:00:00:bb", "02:00:00:00:00:aa"
 NEAR4, FAR4, NEAR6, FAR6 = "172.16.0.1", "172.16.0.2", "fd00::1", "fd00::2"
 VNI = 0x2a
+KINDS = ("vxlan", "geneve", "gre")
 OPTION = bytes.fromhex("01028001 00010002")
 OPTIONS = OPTION + bytes.fromhex("0103020e") + bytes(range(56))
 MOST_OPTIONS = OPTION + bytes.fromhex("0103020d") + bytes(range(52))
@@ -35,13 +37,21 @@ def pushes():
         push("VXLAN, a later fragment inside", ether(udp4(ip={"frag": 100})), "eth_type(0x0800),ipv4(frag=later)",
              vxlan(), outer_vxlan),
         push("VXLAN, an odd length", ether(udp4(b"x" * 31)), IP4, vxlan(), outer_vxlan),
-        push("VXLAN in IPv6", plain, IP4, vxlan(ip6=True), lambda inner: outer_vxlan(inner, ip6=True), tcx=False),
-        push("VXLAN with checksum", plain, IP4, vxlan(csum=True), lambda inner: outer_vxlan(inner, csum=True), tcx=False),
+        push("VXLAN in IPv6", plain, IP4, vxlan(ip6=True), lambda inner: outer_vxlan(inner, ip6=True)),
+        push("VXLAN with checksum", plain, IP4, vxlan(csum=True), lambda inner: outer_vxlan(inner, csum=True)),
         push("VXLAN with checksum, a large packet", ether(udp4(bytes(range(256)) * 5 + b"z")), IP4, vxlan(csum=True),
-             lambda inner: outer_vxlan(inner, csum=True), tcx=False),
+             lambda inner: outer_vxlan(inner, csum=True)),
+        push("VXLAN with checksum, ARP inside", arp, "eth_type(0x0806),arp()", vxlan(csum=True),
+             lambda inner: outer_vxlan(inner, csum=True)),
+        push("VXLAN with checksum, a wrong one inside", bytes(plain)[:-1] + b"!", IP4, vxlan(csum=True),
+             lambda inner: outer_vxlan(inner, csum=True)),
         push("Geneve", plain, IP4, geneve(), outer_geneve),
         push("Geneve with an option", plain, IP4, geneve(OPTION), lambda inner: outer_geneve(inner, OPTION)),
         push("Geneve with 64 bytes of options", plain, IP4, geneve(OPTIONS), lambda inner: outer_geneve(inner, OPTIONS)),
+        push("Geneve with an option and checksum", plain, IP4, geneve(OPTION, csum=True),
+             lambda inner: outer_geneve(inner, OPTION, csum=True)),
+        push("Geneve with an option in IPv6", plain, IP4, geneve(OPTION, ip6=True),
+             lambda inner: outer_geneve(inner, OPTION, ip6=True)),
         push("GRE", plain, IP4, gre(), outer_gre),
         push("GRE with key", plain, IP4, gre(key=True), lambda inner: outer_gre(inner, key=True)),
         push("GRE with checksum", plain, IP4, gre(csum=True, key=True), lambda inner: outer_gre(inner, csum=True, key=True),
@@ -210,10 +220,11 @@ def vxlan(ip6=False, csum=False):
                     70 if ip6 else 50)
 
 
-def geneve(options=b""):
+def geneve(options=b"", ip6=False, csum=False):
     text = f",options({option_text(options)})" if options else ""
-    return tnl_push("geneve", 5, f"{layers(17, False)},udp(src=0,dst=6081,csum=0x0),geneve(vni={VNI:#x}{text})",
-                    50 + len(options))
+    checksum = "0xffff" if csum or ip6 else "0x0"
+    return tnl_push("geneve", 5, f"{layers(17, ip6)},udp(src=0,dst=6081,csum={checksum}),geneve(vni={VNI:#x}{text})",
+                    (70 if ip6 else 50) + len(options))
 
 
 def option_text(options):
@@ -248,8 +259,8 @@ def outer_vxlan(inner, ip6=False, csum=False, port=None, **fields):
     return in_udp(inner, 4789, struct.pack("!II", 0x08000000, VNI << 8), ip6, csum, port, **fields)
 
 
-def outer_geneve(inner, options=b""):
-    return in_udp(inner, 6081, struct.pack("!BBHI", len(options) // 4, 0, 0x6558, VNI << 8) + options)
+def outer_geneve(inner, options=b"", ip6=False, csum=False, port=None, **fields):
+    return in_udp(inner, 6081, struct.pack("!BBHI", len(options) // 4, 0, 0x6558, VNI << 8) + options, ip6, csum, port, **fields)
 
 
 def outer_gre(inner, key=False, csum=False, seq=False, ip6=False):
@@ -303,3 +314,8 @@ def source_port(frame):
     number = (number ^ number >> 13) * 0xc2b2ae35 & 0xffffffff
     number ^= number >> 16
     return (number * (61000 - 32768) >> 32) + 32768
+
+
+def port(switch, kind):
+    """The number that the datapath has for the tunnels of a kind: "port 5: vxlan_sys_4789 (vxlan: ...)"."""
+    return int(re.search(rf"port (\d+): \w+ \({kind}", switch.appctl("dpctl/show"))[1])
