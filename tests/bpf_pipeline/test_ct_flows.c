@@ -84,7 +84,7 @@ static bool v6;
 static struct item items[MAX_ITEMS];
 static int n_items, n_flows;
 static uint32_t chosen;                 /* A number that the items decide. */
-static bool strange;                    /* The packet has another tag, or another source address. */
+static bool strange;                    /* The packet has another tag, or another source address and TTL. */
 static bool plain;                      /* Every other conversation has no marks, and each zone once. */
 static bool differs;
 static unsigned long n_packets, n_steps, n_resumed, n_hits, n_edited_hits, n_up[N_WORLDS][DP_N_REASONS], n_states[256];
@@ -419,7 +419,7 @@ static void insert_flow(struct way *way, int i)
         memcpy(key.eth_src, arrived + 6, sizeof key.eth_src);
         memset(mask.eth_src, 0xff, sizeof mask.eth_src);
     }
-    if (way->edits & EDIT_IP && last && i) {
+    if (way->edits & EDIT_IP && (last || !i)) {
         key.ip_ttl = 64 - i;
         mask.ip_ttl = 0xff;
     }
@@ -764,7 +764,11 @@ static void run(const struct way *way)
         if (way->edits & EDIT_TAGGED) {
             tag(&worlds[i].ctx);
         } else if (way->edits && strange) {
-            worlds[i].ctx.data[11] ^= 1;
+            worlds[i].ctx.data[11] ^= way->edits & EDIT_ETHERNET ? 1 : 0;
+            worlds[i].ctx.data[DP_ETH_LEN + (v6 ? 7 : 8)]--;
+            if (!v6) {
+                dp_csum_apply(worlds[i].ctx.data + DP_ETH_LEN + 10, dp_csum_change16(dp_htons(1 << 8).raw, 0));
+            }
         }
     }
     memset(&metadata[ENGINE], 0, sizeof metadata[ENGINE]);
@@ -798,6 +802,33 @@ static void remark(uint32_t mark)
     }
 }
 
+/* Of TCP connections: in zone 'shut' the ends may send no more than they have, so that it refuses data that other zones
+ * take; in zone 'narrow' end 'd' never announced more than one byte, so that it takes longer segments once only. */
+static void spoil_windows(uint32_t narrow, uint32_t shut, int d)
+{
+    for (int w = 0; w < N_WORLDS; w++) {
+        const struct dp_ct_tables *t = &worlds[w].tables;
+
+        for (uint32_t i = 0; i < t->n_keys; i++) {
+            struct dp_ct_life *life = &t->lives[i];
+            const struct dp_ct_key *key = &t->keys[i];
+
+            if (!(key->flags & DP_CT_KEY_USED) || key->proto != DP_IP_TCP) {
+                continue;
+            }
+            if (key->zone == shut) {
+                uint64_t before = life->window[0];
+
+                life->window[0] = DP_CT_WINDOW(DP_CT_WINDOW_LO(before), DP_CT_WINDOW_LO(life->window[1]));
+                life->window[1] = DP_CT_WINDOW(DP_CT_WINDOW_LO(life->window[1]), DP_CT_WINDOW_LO(before));
+            } else if (key->zone == narrow) {
+                life->state = DP_CT_PUT(life->state, DP_CT_STATE_WSCALE(0), 16, 0);
+                life->state = DP_CT_PUT(life->state, DP_CT_STATE_WIN(d), 16, 1);
+            }
+        }
+    }
+}
+
 /* Makes the next segment of a TCP segment with data.  Its checksum is wrong then, but nobody verifies it. */
 static void advance(void)
 {
@@ -826,6 +857,9 @@ static bool finish(void)
             }
             if (i + 2 == REPEATED && n_packets % 5 == 0) {
                 remark(n_packets % 2);
+            }
+            if (i + 1 == REPEATED && n_packets % 2) {
+                spoil_windows(items[0].action.zone, items[n_items - 1].action.zone, n_packets / 2 % 2);
             }
             now += !i ? 0 : i + 1 == REPEATED && n_packets % 7 == 0 ? 31 * CT_WORLD_HZ : n_packets % 7;
             run(way);
