@@ -73,15 +73,15 @@ class Card:
 
 class Guest:
     """A running guest with 'cards', whose taps are made, up, in the network namespace of this process.  Raises
-    Unusable, which says why, if this machine cannot run one."""
+    Unusable, which says why, if this machine cannot run one.  'series' is of its kernel (machine.KERNELS)."""
 
-    def __init__(self, *cards, memory=384, cpus=2):
+    def __init__(self, *cards, memory=384, cpus=2, series="6.1"):
         for number, card in enumerate(cards, 1):
             card.plug(self, number)
         self._folder = tempfile.TemporaryDirectory(prefix="ovs-xdp-guest-", dir="/run")
         self.console = pathlib.Path(self._folder.name) / "console"
         try:
-            self._boot(cards, memory, cpus)
+            self._boot(cards, memory, cpus, series)
             for card in cards:
                 self.run("ip", "netns", "add", card.name)
                 card.settle()
@@ -89,10 +89,10 @@ class Guest:
             self.close()
             raise
 
-    def _boot(self, cards, memory, cpus):
+    def _boot(self, cards, memory, cpus, series):
         self._qemu = self._line = None
         path = f"{self._folder.name}/line"
-        image, initramfs = _prepared()
+        image, initramfs = _prepared(series)
         for card in cards:
             lab.run("ip", "tuntap", "add", card.tap, "mode", "tap", "vnet_hdr",
                     *(["multi_queue"] if card.queues > 1 else []))
@@ -127,7 +127,8 @@ class Guest:
             status, length = map(int, self._answers.readline().split())
             said = self._answers.read(length).decode(errors="replace")
         except (OSError, ValueError) as error:
-            raise lab.Failed(f"guest: {words}: no answer ({error})") from error
+            raise lab.Failed(f"guest: {words}: no answer ({error}); its console ends with:\n"
+                             f"{self.console.read_text(errors='replace')[-2000:]}") from error
         if check and status:
             raise lab.Failed(f"guest: {words}: {said.strip() or f'exit status {status}'}")
         return said
@@ -156,12 +157,12 @@ def _words(args):
     return shlex.join([f"/bin/{first}" if first in PROGRAMS else first, *rest])
 
 
-def _prepared():
+def _prepared(series):
     """What to boot: kernel and initramfs."""
     if not shutil.which("qemu-system-x86_64"):
         raise Unusable("qemu-system-x86_64 is missing: apt-get install qemu-system-x86")
     try:
-        kernel = machine.kernel_folder()
+        kernel = machine.kernel_folder(series)
         image = next(kernel.glob("boot/vmlinuz-*"))
         return image, _initramfs(kernel, image.name.removeprefix("vmlinuz-"))
     except FileNotFoundError as missing:

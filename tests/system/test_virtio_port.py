@@ -7,6 +7,7 @@
     [ switch ]--- "fixed", its offloads too ==== fixed ---/
                   "far", whom they talk to ===== far ----/
 """
+import os
 import pathlib
 import sys
 
@@ -22,6 +23,7 @@ sys.path.append(str(HERE.parent / "vm"))
 import machine  # noqa: E402
 
 LIMIT = 400
+LONG = os.environ.get("OXDP_GUESTS")        # As in test_guests.py.
 
 
 def plug(name, card):
@@ -44,7 +46,8 @@ def test_virtio_net_as_a_port(tmp_path):
     command = ["env", f"OXDP_BUILD={switches.BUILD.resolve()}", sys.executable, "-m", "pytest", "-q",
                "-p", "no:cacheprovider", "-x", HERE / "virtio_port.py"]
     try:
-        with machine.started(command, tmp_path, LIMIT, 1536, "2", capture=True, devices=devices) as guest:
+        with machine.started(command, tmp_path, LIMIT, 1536, "2", capture=True, devices=devices,
+                             series=LONG or "6.1") as guest:
             said = "".join(guest.lines())
             status = guest.wait()
     except (machine.Unusable, FileNotFoundError) as problem:
