@@ -116,6 +116,30 @@ def test_packet_out_and_in(jumbos):
             frame = udp(jumbos.red, jumbos.green, size)
             jumbos.switch.ofctl("packet-out", "br0", f"in_port=controller packet={frame.hex()} actions=output:to-green")
             assert green.receive(is_udp) == [frame]
+    jumbos.switch.flows("br0", "in_port=to-red,udp,actions=controller(max_len=65535)", "priority=0,actions=drop")
+    switch, log = jumbos.switch, jumbos.switch.rundir / "seen"
+    with wire.Wire(jumbos.red) as red, open(log, "wb") as out, lab.Process(
+            switches.tool("ovs-ofctl"), "monitor", f"unix:{switch.rundir}/br0.mgmt", "65534", "-P", "nxt_packet_in",
+            env=switch.env, stdout=out):
+        for size in SIZES:
+            lab.wait_until(lambda size=size: red.send(udp(jumbos.red, jumbos.green, size)) or f"total_len={size} " in log.read_text(),
+                           f"a packet-in of {size} bytes")
+
+
+def test_groups(jumbos):
+    """Each frame leaves through one bucket of a group that selects, and through all of one that does not."""
+    jumbos.switch.ofctl("add-groups", "br0", "-", text="group_id=1,type=select,selection_method=hash,bucket=to-green,bucket=to-blue\n"
+                        "group_id=2,type=all,bucket=dec_ttl,to-green,bucket=to-blue\n")
+    with wire.Wire(jumbos.red) as red, wire.Wire(jumbos.green) as green, wire.Wire(jumbos.blue) as blue:
+        for group, copies in (1, 1), (2, 2):
+            jumbos.switch.flows("br0", f"in_port=to-red,udp,actions=group:{group}", "priority=0,actions=drop")
+            jumbos.switch.appctl("revalidator/wait")
+            for size in SIZES * 3:
+                red.send(udp(jumbos.red, jumbos.green, size))
+                found = []
+                lab.wait_until(lambda: found.extend([*green.receive(is_udp, limit=0.1), *blue.receive(is_udp, limit=0.1)])
+                               or len(found) >= copies, f"frames of group {group}")
+                assert [len(frame) for frame in found] == [size] * copies
 
 
 def test_tap(jumbos):
