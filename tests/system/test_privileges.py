@@ -142,7 +142,7 @@ def test_without_perfmon(world, hook):
 def test_locked_memory(world):
     """A limit too low for the UMEM.  When less is asked for, ports get their programs, with the numbers that they have."""
     limit = min(8 << 20, *(n for n in resource.getrlimit(resource.RLIMIT_MEMLOCK) if n != resource.RLIM_INFINITY), 8 << 20)
-    with weak_switch(world, "prlimit", f"--memlock={limit}:{limit}", *without("ipc_lock")) as switch:
+    with weak_switch(world, "prlimit", f"--memlock={limit}:{limit}", *without("ipc_lock", "sys_resource")) as switch:
         error = lab.wait_until(lambda: switch.error("to-red"), "an error")
         assert "raise the limit on locked memory" in error and error.endswith("through a packet socket")
         check_forwards(switch)
