@@ -18,6 +18,9 @@ ROWS = {
     "in": {"title": "1 stream, from there", "unit": "Gb/s", "better": "more"},
     "in-8": {"title": "8 streams, from there", "unit": "Gb/s", "better": "more"},
     "p50": {"title": "request and response, median", "unit": "us", "better": "less"},
+    "csum-out": {"title": "1 stream, to the other host, with a checksum in the outer UDP header", "unit": "Gb/s",
+                 "better": "more"},
+    "csum-p50": {"title": "request and response with that, median", "unit": "us", "better": "less"},
 }
 
 
@@ -38,6 +41,9 @@ def run(w, peer, settings):
     peer.start(w, ports, RULE)
     w.start_echo()
     w.wait_for_answers()
-    return {"out": iperf.tcp(w, peer, settings)["rate"], "in": iperf.tcp(w, peer, settings, back=True)["rate"],
-            "in-8": iperf.tcp(w, peer, settings, streams=8, back=True)["rate"],
-            "p50": measure.tcp_latency(w, peer, settings["seconds"])["p50"]}
+    found = {"out": iperf.tcp(w, peer, settings)["rate"], "in": iperf.tcp(w, peer, settings, back=True)["rate"],
+             "in-8": iperf.tcp(w, peer, settings, streams=8, back=True)["rate"],
+             "p50": measure.tcp_latency(w, peer, settings["seconds"])["p50"]}
+    tunnel.ask_for_checksums(w, peer)
+    return {**found, "csum-out": iperf.tcp(w, peer, settings)["rate"],
+            "csum-p50": measure.tcp_latency(w, peer, settings["seconds"])["p50"]}

@@ -3,11 +3,14 @@
 
     sw0 -- br0 -- [ tunnels ] -- br-wire -- sw1         and back:  sw2 -- br-wire -- [ tunnels ] -- br0 -- sw3
 """
+import time
+
 from bench.lib import world
 
 KINDS = ("vxlan", "geneve", "gre")
 LENGTHS = {"vxlan": 50, "geneve": 58, "gre": 38}        # Of their headers over IPv4, Geneve with an option.
 ENDPOINTS = 32
+SETTLE_SECONDS = 3                      # Flows follow the option; programs get what they need.
 HERE, NETWORK = "172.31.0.1", 24                        # This end; as bench/gen/frame.h.
 HERE_MAC = "02:00:00:00:00:63"
 OPTION = "{class=0x102,type=0x80,len=4}->tun_metadata0"
@@ -58,3 +61,12 @@ def start_tcp(peer, ports):
     peer.add_bridge("br0", ports[:1])
     peer.vsctl("add-port", "br0", "vxlan0", "--", "set", "interface", "vxlan0", "type=vxlan",
                f"options:remote_ip={there()}")
+
+
+def ask_for_checksums(w, peer):
+    """From now on start_tcp()'s tunnel puts them into the outer UDP header.  The kernel's vxlan device always does, unless it
+    is told not to."""
+    if hasattr(peer, "vsctl"):
+        peer.vsctl("set", "interface", "vxlan0", "options:csum=true")
+        w.wait_for_answers()
+        time.sleep(SETTLE_SECONDS)
