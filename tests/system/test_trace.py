@@ -192,6 +192,24 @@ def test_without_flow_tables(network):
     assert any(line.startswith("sent to port") for line in found["packets"][2]["engine"]), found
 
 
+def test_programs_begin_to_track(network):
+    """A trace at tcx goes on when programs are exchanged for those that track connections."""
+    switch = network.switch
+    for device in "to-red", "to-green":
+        switch.use_hook(device, "options:xdp-hook=tcx")
+    session = switch.appctl("xdp/trace-start", "port=to-red", "udp").strip()
+    switch.flows("br0", "in_port=to-red,udp,actions=ct(commit),output:to-green", "priority=0,actions=drop")
+    with wire.Wire(network.red) as red:
+        def traced():
+            red.send(udp())
+            found, = json.loads(switch.appctl("xdp/trace-read", session))["datapaths"]
+            return [packet for packet in found["packets"] if packet["hook"] == "tcx" and packet["verdict"] == "forwarded"
+                    and any("ct(" in one.get("actions", "") for one in packet["passes"])]
+        lab.wait_until(traced, "a packet that a program tracks")
+    assert any("programs track connections now" in line for line in switch.log())
+    switch.appctl("xdp/trace-stop", session)
+
+
 def test_one_in_n(hooked):
     """Programs look at one packet in N, and say how many they looked at."""
     frame = udp()
