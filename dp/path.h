@@ -48,6 +48,12 @@ struct dp_path_walk {
 /* Before dp_at() is called once more: the compiler would keep 32 bits of a pointer into the packet. */
 #define DP_PATH_LOOK_AGAIN() __asm__ volatile("" ::: "memory")
 
+/* The operations that a path may have. */
+#define DP_PATH_OPS                                                                                         \
+    (1ull << DP_OP_CT | 1ull << DP_OP_CT_CLEAR | 1ull << DP_OP_SET_MARK | 1ull << DP_OP_SET_PRIORITY        \
+     | 1ull << DP_OP_SET_ETH | 1ull << DP_OP_SET_IP4 | 1ull << DP_OP_SET_IP6 | 1ull << DP_OP_SET_TCP        \
+     | 1ull << DP_OP_SET_UDP | 1ull << DP_OP_PUSH_VLAN | 1ull << DP_OP_POP_VLAN)
+
 #define DP_FATE_PASSES (DP_FATE_ENGINE + 2)     /* The packet is to make its passes; nothing was changed. */
 
 /* What is read of a packet. */

@@ -263,6 +263,9 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
             return dp_upcall(run, index, run->generation, op && op->codes & DP_POP_OPS ? DP_REASON_UP_TUNNEL
                              : DP_REASON_UP_ENGINE);
         }
+        if (!DP_OMITS_OP(ctx, DP_OP_CT) && op->codes & ~DP_PATH_OPS) {
+            run->ct.n_steady = DP_CT_UNSTEADY;          /* Nothing is learned of such a packet. */
+        }
         if (!DP_OMITS_OP(ctx, DP_OP_CT) && op->code == DP_OP_CT) {
             run->flow = index;
             run->len = len;
