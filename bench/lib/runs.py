@@ -16,6 +16,7 @@ def of(results):
         same = next((run for run in runs.values() if _is_same(run, found)), None)
         if same:
             same["cases"].append(case)
+            same["commits"] = same["commits"] or found["commits"]
             same["started"], same["ended"] = min(same["started"], found["started"]), max(same["ended"], found["ended"])
         else:
             runs[LETTERS[len(runs)]] = found
@@ -41,8 +42,9 @@ def _of_case(results, case):
 
 
 def _is_same(run, other):
-    return (machine.is_same(run["machine"], other["machine"])
-            and set(run["commits"].values()) == set(other["commits"].values()))
+    """A case of which nothing of ours was measured is of any run on its machine."""
+    commits = [set(one["commits"].values()) for one in (run, other)]
+    return machine.is_same(run["machine"], other["machine"]) and (not all(commits) or commits[0] == commits[1])
 
 
 def table(results):

@@ -13,7 +13,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP))
 
 from bench.lib import (attack, causes, compare, draw, emulated, field, fold, html, iperf, kept, markdown,  # noqa: E402
-                       plain_plot, profiles, progress, story, summary, targets, worker)
+                       plain_plot, profiles, progress, runs, story, summary, targets, worker)
 
 RATES = {"ceiling": [9e6, 9.2e6, 9.1e6], "ours": [7e6, 7.2e6, 6.9e6], "stock-afxdp": [1.4e6, 1.5e6, 1.3e6],
          "bridge": [1.2e6, 1.2e6, 1.3e6]}
@@ -297,6 +297,12 @@ def test_what_was_not_measured(results):
         results["cases"][name] = {"title": name, "rows": {}}
     said = markdown.not_measured(results)
     assert "connection tracking" not in said and "VXLAN" not in said and "OVN" in said
+
+
+def test_case_that_failed_is_no_run_of_its_own(results):
+    results["cases"] = {"guest": {"title": "guest", "rows": {}}, **results["cases"]}
+    found = runs.of(results)
+    assert len(found) == 1 and set(found["A"]["cases"]) == set(results["cases"]) and found["A"]["commits"]
 
 
 def test_what_is_not_the_fastest(results):
