@@ -91,6 +91,9 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff pin_side    /* Of the pins of dp->progs. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    bool serves_containers              /* There are tunnels, and containers
+                                         * for them. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff detour_side /* Of devices for detours. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint32_t n_detours_lost             /* What was said of them. */

@@ -183,6 +183,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
     dpif_xdp_kernel_side_run(dp);
     dpif_xdp_track_run(dp);
     dpif_xdp_senders_run(dp);
+    dpif_xdp_underlays_look(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         dpif_xdp_poll_port(dp, port);
         if (port->is_device) {

@@ -182,12 +182,14 @@ void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* underlay.c: whether frames of tunnels come by 'port' and there are
- * containers for which tcx suits them best; whether that is another answer
- * than when its hook was chosen; has the kernel merge such frames, to be
- * called often; ends that for the tunnels of 'port'; removes what a previous
- * instance left of it. */
+ * containers for which tcx suits them best; looks at all ports, before others
+ * ask whether that is another answer for 'port' than when its hook was chosen;
+ * has the kernel merge such frames, to be called often; ends that for the
+ * tunnels of 'port'; removes what a previous instance left of it. */
 bool dpif_xdp_port_is_underlay(const struct dpif_xdp_dp *,
                                const struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_underlays_look(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_look_at_underlay(const struct dpif_xdp_dp *,
                                     const struct dpif_xdp_port *)

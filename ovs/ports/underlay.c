@@ -53,27 +53,47 @@ is_tunnel(const struct dpif_xdp_port *port)
             && netdev_vport_is_vport_class(netdev_get_class(port->netdev)));
 }
 
+/* Whether there are containers, and tunnels for them. */
+static bool
+serves_containers(const struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    bool containers = false, tunnels = false;
+    const struct dpif_xdp_port *port;
+
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
+        containers |= is_container(port);
+        tunnels |= is_tunnel(port);
+    }
+    return containers && tunnels;
+}
+
 bool
 dpif_xdp_port_is_underlay(const struct dpif_xdp_dp *dp,
                           const struct dpif_xdp_port *port)
 {
-    bool containers = false, tunnels = false;
-    const struct dpif_xdp_port *other;
+    return pops_tunnels(port) && serves_containers(dp);
+}
 
-    if (pops_tunnels(port)) {
-        DPIF_XDP_FOR_EACH_PORT (other, dp) {
-            containers |= is_container(other);
-            tunnels |= is_tunnel(other);
-        }
+/* All ports are walked once, not for each underlay. */
+void
+dpif_xdp_underlays_look(struct dpif_xdp_dp *dp)
+{
+    const struct dpif_xdp_port *port;
+    bool any = false;
+
+    DPIF_XDP_FOR_EACH_PORT (port, dp) {
+        any |= pops_tunnels(port);
     }
-    return containers && tunnels;
+    dp->ports.serves_containers = any && serves_containers(dp);
 }
 
 bool
 dpif_xdp_port_look_at_underlay(const struct dpif_xdp_dp *dp,
                                const struct dpif_xdp_port *port)
 {
-    return dpif_xdp_port_is_underlay(dp, port) != port->underlay;
+    return ((pops_tunnels(port) && dp->ports.serves_containers)
+            != port->underlay);
 }
 
 /* Whether 'port' is that of tunnels in UDP, and which: its name ends with the
@@ -142,10 +162,14 @@ dpif_xdp_underlays_run(struct dpif_xdp_dp *dp)
     bool any = false, at_tcx = false;
     struct dpif_xdp_port *port;
 
+    /* With both hooks XDP pops the frames, before the kernel merges any. */
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (pops_tunnels(port)) {
+            enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
+
             any = true;
-            at_tcx |= dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
+            at_tcx |= (dpif_xdp_hook_has_tcx(hook)
+                       && !dpif_xdp_hook_has_xdp(hook));
         }
     }
     if (!any) {

@@ -115,6 +115,18 @@ def test_killed(world, switch, host, tunnel):
     assert lab.run("cat", f"/sys/class/net/{DEVICE}/ifindex") == index
 
 
+def test_not_behind_xdp(world, switch, host):
+    """With both hooks XDP pops the frames: there is nothing to merge."""
+    red, far = connect(world, switch, host, hook="both")
+    traffic.tcp(far, red, "10.0.0.1", size=1 << 20)
+    assert switch.status("to-far")["xdp-hook"] == "both"
+    popping = [flow for flow in switch.dump_flows("-m") if "tnl_pop" in flow]
+    assert popping and all("dp:xdp" in flow for flow in popping), popping
+    assert not devices()
+    switch.vsctl("set", "interface", "to-far", "options:xdp-hook=tcx")
+    lab.wait_until(lambda: devices() == [DEVICE], "the device")
+
+
 def test_foreign_device(world, switch, host):
     """One of that name is not touched; the switch goes without, and takes the name when it is free."""
     lab.run("ip", "link", "add", DEVICE, "type", "bridge")
