@@ -159,19 +159,8 @@ def test_frames(world, switch, tier):
     assert not wrong, "\n".join(wrong)
 
 
-def takes_segments_of_udp(end):
-    """Whether packet sockets of this kernel do."""
-    try:
-        send(end, Row("", "udpsegments4", sockets.BIG, None), "02:00:00:00:00:77")
-    except OSError:
-        return False
-    return True
-
-
 def wrong_frames(switch, ends, numbers, tier):
     table, wrong, before = rows(), [], to_engine(switch)
-    if not takes_segments_of_udp(ends["red"]):
-        table = [row for row in table if "segments" not in row.kind]
     macs = [f"02:00:00:00:77:{number:02x}" for number in range(len(table))]
     tiers.install(switch, [flow_of(row, mac, numbers) for row, mac in zip(table, macs)])
     for row, mac in zip(table, macs):
