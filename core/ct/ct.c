@@ -27,6 +27,7 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
     }
     ct->config = *config;
     ct->ctx.ct = &ct->mem;
+    oxdp_ct_paths_init(ct);
     pthread_mutex_init(&ct->mutex, NULL);
     ct->adopted = has_old && oxdp_ct_memory_n(old_fd) == config->n
         && !oxdp_ct_memory_create(config->n, true, old_fd, &ct->mem, ct->fd);

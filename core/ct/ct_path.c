@@ -43,14 +43,18 @@ static void set_sizes(uint32_t n, struct dp_path_tables *t)
     t->n_paths = DP_PATH_MAX;
 }
 
+void oxdp_ct_paths_init(struct oxdp_ct *ct)
+{
+    for (int i = 0; i < OXDP_PATH_N_TABLES; i++) {
+        ct->path_fd[i] = -1;
+    }
+}
+
 int oxdp_ct_paths_create(struct oxdp_ct *ct)
 {
     struct dp_path_tables *t = &ct->paths;
     int err = 0;
 
-    for (int i = 0; i < OXDP_PATH_N_TABLES; i++) {
-        ct->path_fd[i] = -1;
-    }
     set_sizes(ct->config.n, t);
 #define X(NAME, TYPE)                                                                       \
     if (!err) {                                                                             \

@@ -80,7 +80,8 @@ int oxdp_ct_memory_table(size_t bytes, bool maps, int old_fd, void **ret, int *r
 void oxdp_ct_memory_unmap(void *table, size_t bytes, int fd);   /* NULL and -1 are allowed. */
 uint32_t oxdp_ct_memory_buckets(uint32_t n);    /* 'n', or the next power of two. */
 
-/* core/ct/ct_path.c.  0 or a negative errno. */
+/* core/ct/ct_path.c.  oxdp_ct_paths_create() returns 0 or a negative errno; without it there is no path cache. */
+void oxdp_ct_paths_init(struct oxdp_ct *);
 int oxdp_ct_paths_create(struct oxdp_ct *);
 void oxdp_ct_paths_destroy(struct oxdp_ct *);
 void oxdp_ct_paths_refresh(struct oxdp_ct *);   /* Policies have changed. */

@@ -18,6 +18,7 @@
 #include "bpf/constant.h"
 #include "core/programs/layout.h"
 #include "dp/ct_table.h"
+#include "dp/path_table.h"
 
 #define MAX_TYPES 1024
 
@@ -40,6 +41,7 @@ static uint64_t hash_of_tables(const struct btf *btf)
 #define X(NAME, TYPE) hash = oxdp_layout_hash(btf, &#TYPE[strlen("struct ")], hash);
     BPF_TABLES(X)
     DP_CT_TABLES(X)
+    DP_PATH_TABLES(X)
 #undef X
     return oxdp_layout_hash(btf, "dp_record", hash);
 }
