@@ -67,7 +67,7 @@ struct dp_path_packet {
     __u16 tcp_flags;                    /* Memory order. */
 };
 
-/* The path's bits of IPv6's addresses, and a hash for both versions. */
+/* A hash of IPv6's addresses. */
 DP_INLINE __u64 dp_path_fold6(const struct dp_path_head *head, const __u64 *addr)
 {
     __u64 hash = 0;
@@ -461,7 +461,7 @@ DP_STAGE __u64 dp_path_run(struct dp_ctx *ctx, struct dp_path_walk *walk, struct
     }
     micro = dp_path_find(ctx, dp_path_hash(head, wanted, p.addr, p.ports), wanted, &p, &word, &micro6);
     path = micro ? dp_paths_at(ctx, DP_MICRO_PATH(word)) : 0;
-    if (!path || !micro6 || (p.tuple.v6 && !dp_path_has_addresses(micro6, &p.tuple)) || !dp_path_matches(path, &p)) {
+    if (!path || !micro6 || (p.tuple.v6 && !dp_path_has_addresses(micro6, &p.tuple))) {
         return DP_FATE_PASSES;
     }
     if (DP_READ_ONCE(path->status) != DP_PATH_READY) {
@@ -471,6 +471,10 @@ DP_STAGE __u64 dp_path_run(struct dp_ctx *ctx, struct dp_path_walk *walk, struct
     if (!dp_path_is_current(ctx, path)) {
         dp_path_give_up(path);
         dp_micro_give_up(micro, word);
+        return DP_FATE_PASSES;
+    }
+    if (!dp_path_matches(path, &p) || (DP_OMITS_OP(ctx, DP_OP_POP_VLAN) && path->pops)
+        || (DP_OMITS_OP(ctx, DP_OP_PUSH_VLAN) && path->pushed)) {
         return DP_FATE_PASSES;
     }
     n = path->n_conns;

@@ -143,9 +143,6 @@ DP_INLINE void dp_path_compare(struct dp_path_walk *walk, const struct dp_mask *
     made->mask.ip |= made->v6 ? DP_PATH_IP6(dp_htonl((__u32) tos << 20).raw | (label & DP_SWAP32(0xfffff)), ttl)
         : DP_PATH_IP4(tos, ttl);
     made->tcp_mask |= dp_load16(DP_HOT_FIELD(mask, tcp_flags)) & DP_SWAP16(0x0fff);
-    if (dp_load32(DP_HOT_FIELD(mask, vlan2)) & dp_load32(DP_PATH_ARRIVED(walk, vlan2))) {
-        walk->sets |= DP_PATH_REFUSED;  /* Packets with two tags are not done here. */
-    }
 }
 
 /* Adds flow number 'i' of the packet's way to walk->made.  Returns 0. */
@@ -369,6 +366,21 @@ DP_INLINE int dp_path_read_out(struct dp_ctx *ctx, const struct dp_path_walk *wa
         && !(moved && !translated && !(walk->sets & DP_PATH_SETS_ADDRESS));
 }
 
+/* Whether the packet met a connection twice: the second time its window is what the first made of it. */
+DP_INLINE int dp_path_repeats(const struct dp_ct_here *here, __u32 n)
+{
+    int repeats = 0;
+
+    DP_UNROLL
+    for (__u32 i = 1; i < DP_PATH_CONNS; i++) {
+        DP_UNROLL
+        for (__u32 j = 0; j < i; j++) {
+            repeats |= i < n && DP_CT_REF_INDEX(here->steady[i].ref) == DP_CT_REF_INDEX(here->steady[j].ref);
+        }
+    }
+    return repeats;
+}
+
 /* Learns from the packet, if it is of a kind that can be learned.  Returns 0. */
 DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const struct dp_frame *frame,
                            const union dp_key *key, const struct dp_ct_here *here)
@@ -385,8 +397,9 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
     n = here->n_steady;
     tcp = !!(frame->has & DP_HAS_TCP);
     if (!n || n > DP_PATH_CONNS || walk->n_flows < 2 || walk->n_flows > DP_PATH_FLOWS || frame->cut
-        || key->in_port > DP_MICRO_MOST_PORT || !(frame->has & (DP_HAS_TCP | DP_HAS_UDP))) {
-        return 0;
+        || key->in_port > DP_MICRO_MOST_PORT || !(frame->has & (DP_HAS_TCP | DP_HAS_UDP))
+        || dp_load32(DP_PATH_ARRIVED(walk, vlan2)) || dp_path_repeats(here, n)) {
+        return 0;                       /* Packets with two tags are not done here. */
     }
     wanted = DP_MICRO(key->in_port, tcp, 0, DP_TAKES_SKBS, DP_PATH_READY);
     ports = dp_load32(DP_PATH_ARRIVED(walk, tp_src));

@@ -186,6 +186,7 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
     bool ended;
 
     oxdp_ct_lock(ct);
+    ct->swept_at = now;
     if (!ct->sweep_next) {
         ct->sweep_wanted = DP_READ_ONCE(ct->mem.head->n_conns);
         ct->sweep_seen = 0;

@@ -147,14 +147,22 @@ static bool look_at_paths(struct oxdp_ct *ct)
     return any;
 }
 
-/* Gives up a microflow that is out of date.  Returns whether it is, now or before. */
+/* Whether packets of the microflow make their passes anyway: dp_path_judge(). */
+static bool is_idle(const struct oxdp_ct *ct, const struct dp_micro *micro)
+{
+    const struct dp_ct_life *life = &ct->mem.lives[DP_CT_REF_INDEX(micro->conn[0].ref)];
+
+    return (int32_t) (ct->swept_at - DP_READ_ONCE(life->used)) >= (int32_t) ct->paths.path_head->fresh;
+}
+
+/* Gives up a microflow that is out of date, or idle.  Returns whether it is, now or before. */
 static bool is_stale(struct oxdp_ct *ct, struct dp_micro *micro)
 {
     uint32_t word = __atomic_load_n(&micro->word, __ATOMIC_ACQUIRE);
 
     if (DP_MICRO_STATUS(word) == DP_PATH_READY
         && (DP_READ_ONCE(ct->paths.paths[DP_MICRO_PATH(word)].status) != DP_PATH_READY
-            || !dp_micro_is_current(&ct->ctx, micro))) {
+            || !dp_micro_is_current(&ct->ctx, micro) || is_idle(ct, micro))) {
         dp_micro_give_up(micro, word);
         word = DP_READ_ONCE(micro->word);
     }

@@ -30,6 +30,7 @@ struct oxdp_ct {
     struct dp_path_tables paths;
     int path_fd[OXDP_PATH_N_TABLES];
     uint32_t micro_next;        /* Its place among microflows. */
+    uint32_t swept_at;          /* Ticks. */
     uint32_t *condemned;        /* Microflows that are free after the next grace period. */
     uint32_t n_condemned;
     uint8_t path_rounds[DP_PATH_MAX];   /* How long a path has been out of date, in rounds through all microflows. */
