@@ -21,6 +21,7 @@
 #define DETOUR_PAUSE 1000       /* In jiffies, after a loss. */
 #define DETOUR_GROWTH (DP_ETH_LEN + DP_IP4_LEN + DP_UDP_LEN + 8)        /* What the device puts before a packet. */
 #define NO_MORE_DETOURS 0xffff  /* tc_index has 16 bits. */
+#define DETOUR_AWAY 0xffff      /* run->tracked of a packet that is away. */
 
 /* Written by core/programs/detour.c: the VXLAN device, and the veth where packets come back; 0: none. */
 volatile __u32 detour_ifindex;
@@ -65,7 +66,9 @@ DP_STAGE int detour_is_open(struct dp_ctx *ctx)
     struct bpf_detour *detour = detour_here();
 
     if (!detour_ifindex || !detour) {
-        detour_wanted = 1;
+        if (!detour_wanted) {
+            detour_wanted = 1;
+        }
         return 0;
     }
     if (detour->waits) {
@@ -86,6 +89,7 @@ DP_STAGE int detour_end(struct dp_ctx *ctx)
     detour->waits = 0;
     ctx->tc_index = 0;
     ctx->mark = detour->mark;
+    ctx->queue_mapping = detour->queue;
     return detour->ifindex;
 }
 

@@ -95,7 +95,8 @@ struct bpf_detour {
     __u32 arrived;          /* Bytes of the packet as it came, */
     __u32 len;              /* as it went, */
     __u32 mark;             /* its mark, which is 0 meanwhile: routes are cached only without. */
-    __u32 traced;           /* Of struct dp_run. */
+    __u16 tracked;          /* Of its struct dp_run, which says DETOUR_AWAY meanwhile, until another packet runs. */
+    __u16 queue;            /* Its skb->queue_mapping: the device has one queue. */
 };
 
 #define BPF_MAX_UPCALL_QUEUES 8

@@ -82,7 +82,8 @@ int oxdp_tcx(struct __sk_buff *ctx)
         return TCX_NEXT;
     }
     if (DP_UNLIKELY(!port)) {
-        int ifindex = detour_end(ctx);
+        struct bpf_detour *detour = detour_here();
+        int ifindex = detour && run->tracked == DETOUR_AWAY ? detour_end(ctx) : 0;
 
         if (!ifindex) {
             /* Nobody else has anything to send there, or to receive. */
@@ -93,6 +94,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
             return TC_ACT_SHOT;
         }
         is_back = 1;
+        run->tracked = detour->tracked;
         length = run->arrived;
     } else {
         trace_begin(ctx, run, port->port_no, length);
@@ -161,6 +163,9 @@ static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *
     detour->arrived = length;
     detour->len = ctx->len;
     detour->mark = ctx->mark;
+    detour->queue = ctx->queue_mapping;
+    detour->tracked = run->tracked;
+    run->tracked = DETOUR_AWAY;
     detour->last = detour->last % NO_MORE_DETOURS + 1;
     detour->waits = detour->last;
     ctx->tc_index = detour->last;

@@ -104,6 +104,9 @@ static __always_inline void trace_begin(struct dp_ctx *ctx, struct dp_run *run, 
 {
     struct bpf_run_room *room = (struct bpf_run_room *) run;
 
+    if (!DP_OMITS(ctx, DP_PART_TRACE)) {
+        run->traced = 0;                /* A packet before it may have been lost on a detour. */
+    }
     if (!DP_OMITS(ctx, DP_PART_TRACE) && DP_UNLIKELY(room->countdown) && DP_UNLIKELY(!--room->countdown)) {
         trace_count_down(ctx, room);
         trace_look(ctx, run, in_port, length);

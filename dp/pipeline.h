@@ -377,7 +377,7 @@ DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
 
-    if (!flow) {
+    if (!flow || flow->generation != run->generation) {
         return DP_FATE_DROP;
     }
     run->frame.has |= DP_HAS_BACK;

@@ -51,7 +51,7 @@ bool oxdp_detour_has_name(const char *name, const char *device)
     return false;
 }
 
-/* A UDP port that no socket has, in network byte order; 0 on failure. */
+/* A UDP port that no socket has, in network byte order; 0 if there is none, or none that has another behind it. */
 static __be16 free_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET };
@@ -63,13 +63,12 @@ static __be16 free_port(void)
     if (fd >= 0) {
         close(fd);
     }
-    return found ? address.sin_port : 0;
+    return found && address.sin_port != htons(UINT16_MAX) ? address.sin_port : 0;
 }
 
 /* One source port, so that the host's tracking of connections, if there is any, has one connection. */
-static void put_vxlan(struct oxdp_nl_request *request, uint32_t link_ifindex)
+static void put_vxlan(struct oxdp_nl_request *request, uint32_t link_ifindex, __be16 port)
 {
-    const __be16 port = free_port();
     const struct ifla_vxlan_port_range range = { port, htons(ntohs(port) + 1) };
     const struct in_addr remote = { htonl(REMOTE) };
     const uint8_t on = 1, off = 0;
@@ -90,15 +89,19 @@ static int make_vxlan(const char *name, uint32_t link_ifindex)
     struct oxdp_nl_request request = {
         .header = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL },
     };
+    const __be16 port = free_port();
     union oxdp_nl_reply reply;
     struct rtattr *link, *data;
 
+    if (!port) {
+        return -EADDRINUSE;
+    }
     oxdp_nl_add_payload(&request, &info, sizeof info);
     oxdp_nl_add_attr(&request, IFLA_IFNAME, name, strlen(name) + 1);
     link = oxdp_nl_nest(&request, IFLA_LINKINFO);
     oxdp_nl_add_attr(&request, IFLA_INFO_KIND, "vxlan", sizeof "vxlan");
     data = oxdp_nl_nest(&request, IFLA_INFO_DATA);
-    put_vxlan(&request, link_ifindex);
+    put_vxlan(&request, link_ifindex, port);
     oxdp_nl_end_nest(&request, data);
     oxdp_nl_end_nest(&request, link);
     return oxdp_nl_transact(NETLINK_ROUTE, &request, RTM_NEWLINK, &reply);

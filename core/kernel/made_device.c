@@ -44,13 +44,14 @@ int oxdp_device_delete(const char *name)
     return transact(&request, RTM_DELLINK);
 }
 
-/* Without IPv6 the device has no address and announces none. */
-static void disable_ipv6(const char *name)
+/* Switches something off for device 'name', by what the kernel has under /proc/sys/net/FAMILY/conf.  A host without it
+ * has nothing to switch off. */
+static void disable(const char *name, const char *family, const char *what)
 {
     char path[80];
     int fd;
 
-    snprintf(path, sizeof path, "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+    snprintf(path, sizeof path, "/proc/sys/net/%s/conf/%s/%s", family, name, what);
     fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
         if (write(fd, "1", 1) != 1) {
@@ -70,7 +71,8 @@ int oxdp_device_up(const char *name)
         return -errno;
     }
     snprintf(ifr.ifr_name, sizeof ifr.ifr_name, "%s", name);
-    disable_ipv6(name);
+    disable(name, "ipv6", "disable_ipv6");      /* It has no address and announces none. */
+    disable(name, "ipv4", "disable_xfrm");      /* No IPsec policy takes packets that are sent through it. */
     err = ioctl(fd, SIOCSIFFLAGS, &ifr) ? -errno : 0;
     close(fd);
     return err;

@@ -58,12 +58,6 @@ void oxdp_detour_pin(const struct oxdp_progs *progs)
     }
 }
 
-static void tell_programs(struct oxdp_tcx *tcx)
-{
-    __atomic_store_n(&tcx->skel->bss->detour_back_ifindex, tcx->detour.back_ifindex, __ATOMIC_RELEASE);
-    __atomic_store_n(&tcx->skel->bss->detour_ifindex, tcx->detour.vxlan_ifindex, __ATOMIC_RELEASE);
-}
-
 int oxdp_detour_open(struct oxdp_progs *progs, const char *name, char **ret_error)
 {
     struct oxdp_tcx *tcx = progs->tcx;
@@ -72,6 +66,7 @@ int oxdp_detour_open(struct oxdp_progs *progs, const char *name, char **ret_erro
     if (err) {
         return err;
     }
+    __atomic_store_n(&tcx->skel->bss->detour_back_ifindex, tcx->detour.back_ifindex, __ATOMIC_RELEASE);
     for (int end = 0; end < OXDP_DETOUR_ENDS && !err; end++) {
         err = attach(progs, end);
     }
@@ -82,7 +77,7 @@ int oxdp_detour_open(struct oxdp_progs *progs, const char *name, char **ret_erro
         return err;
     }
     oxdp_detour_pin(progs);
-    tell_programs(tcx);
+    __atomic_store_n(&tcx->skel->bss->detour_ifindex, tcx->detour.vxlan_ifindex, __ATOMIC_RELEASE);
     return 0;
 }
 

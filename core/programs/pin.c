@@ -328,12 +328,13 @@ static void for_each_entry(const char *folder, void (*cb)(const char *path, void
     }
 }
 
-/* XDP's, tcx's, and that of the device at which tcx's upcalls arrive. */
+/* XDP's, tcx's, that of the device at which tcx's upcalls arrive, and those of a detour. */
 static bool is_link(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
 
-    return !strncmp(name, "link-", 5) || !strncmp(name, "tcx-", 4) || !strcmp(name, "upcall");
+    return !strncmp(name, "link-", 5) || !strncmp(name, "tcx-", 4) || !strcmp(name, "upcall")
+        || !strncmp(name, OXDP_PINS_LAST, strlen(OXDP_PINS_LAST));
 }
 
 /* A map that may be adopted. */
