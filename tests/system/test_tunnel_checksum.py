@@ -244,19 +244,24 @@ def test_the_device_goes(world, switch, host, change):
     assert sum("csum" in line for line in lab.run("ip", "-br", "link").splitlines()) == 1
 
 
-@pytest.mark.parametrize("end", ("killed", "ended"))
+@pytest.mark.parametrize("end", ("killed", "ended", "waits"))
 def test_another_daemon(world, switch, host, end):
-    """The devices go on without the daemon; the next one makes others, and removes these."""
+    """The devices go on without the daemon; the next one, which may wait for its rules, makes others, and removes these."""
     red, far = connect(world, switch, host)
     with traffic.Connection(red, far, "10.0.0.9") as connection:
         connection.goes_on()
-        if end == "killed":
-            switch.crash()
-        else:
+        if end == "waits":
+            switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
+        if end == "ended":
             switch.stop()
+        else:
+            switch.crash()
         assert has_detour(DEVICE) and is_whole(red, far)
         connection.goes_on()
         switch.start()
+        if end == "waits":
+            assert is_whole(red, far)
+            switch.vsctl("--no-wait", "remove", "open", ".", "other_config", "flow-restore-wait")
         lab.wait_until(lambda: is_whole(red, far), "the next daemon's programs")
         connection.goes_on()
         assert connection.same()
