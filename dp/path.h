@@ -36,7 +36,7 @@ struct dp_path_walk {
     struct { __u32 flow, len; } flow[DP_PATH_FLOWS];            /* and the first of them. */
     struct { __u64 before, after; } window[DP_PATH_CONNS];      /* Of a packet that is done here. */
     __u32 sets;                         /* DP_PATH_SETS_* */
-    __u32 pad;
+    __u32 pause;                        /* Of all runs here: so many packets teach nothing, as there was no room. */
     struct dp_path made;                /* Of a packet that a path is learned from. */
 };
 

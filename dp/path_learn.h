@@ -10,6 +10,7 @@
 #include "dp/path.h"
 
 #define DP_PATH_PROBES 4        /* Places that a path may have. */
+#define DP_PATH_PAUSE 64        /* Packets. */
 #define DP_PATH_WORDS (sizeof(struct dp_path) / 8)
 
 #define DP_PATH_ARRIVED(WALK, FIELD) ((const __u8 *) (WALK)->arrived + __builtin_offsetof(union dp_key, FIELD))
@@ -292,10 +293,17 @@ DP_STAGE __u32 dp_path_share(struct dp_ctx *ctx, const struct dp_path_walk *walk
     return 0;
 }
 
+/* There is no room for what the packet would teach. */
+DP_INLINE void dp_path_no_room(struct dp_path_head *head, struct dp_path_walk *walk)
+{
+    walk->pause = DP_PATH_PAUSE;
+    __sync_fetch_and_add(&head->n_full, 1);
+}
+
 /* Whether the packet has a microflow, or both places are taken: then nothing is to be learned.  Gives up what is out
  * of date. */
-DP_INLINE int dp_path_has_no_place(struct dp_ctx *ctx, struct dp_path_head *head, __u32 first, __u32 key, __u64 addr,
-                                   __u32 ports)
+DP_INLINE int dp_path_has_no_place(struct dp_ctx *ctx, struct dp_path_head *head, struct dp_path_walk *walk,
+                                   __u32 first, __u32 key, __u64 addr, __u32 ports)
 {
     int taken = 0;
 
@@ -320,7 +328,7 @@ DP_INLINE int dp_path_has_no_place(struct dp_ctx *ctx, struct dp_path_head *head
         }
     }
     if (taken > 1) {
-        __sync_fetch_and_add(&head->n_full, 1);
+        dp_path_no_room(head, walk);
         return 1;
     }
     return 0;
@@ -394,6 +402,10 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
     if (!walk || !frame || !key || !here || !head) {
         return 0;
     }
+    if (walk->pause) {
+        walk->pause--;
+        return 0;
+    }
     n = here->n_steady;
     tcp = !!(frame->has & DP_HAS_TCP);
     if (!n || n > DP_PATH_CONNS || walk->n_flows < 2 || walk->n_flows > DP_PATH_FLOWS || frame->cut
@@ -405,11 +417,12 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
     ports = dp_load32(DP_PATH_ARRIVED(walk, tp_src));
     addr = frame->has & DP_HAS_IP6 ? dp_path_fold6(head, walk->addr) : walk->addr[0];
     first = dp_path_hash(head, wanted, addr, ports);
-    if (dp_path_has_no_place(ctx, head, first, wanted, addr, ports) || !dp_path_make(ctx, walk, frame, key, n)) {
+    if (dp_path_has_no_place(ctx, head, walk, first, wanted, addr, ports) || !dp_path_make(ctx, walk, frame, key, n)) {
         return 0;
     }
     path = dp_path_share(ctx, walk);
     if (!path) {
+        dp_path_no_room(head, walk);
         return 0;
     }
     DP_NO_UNROLL

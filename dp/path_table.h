@@ -37,7 +37,7 @@ struct dp_path_head {
     __u64 pad[2];
     __u32 n_micros;             /* In use.  Atomic. */
     __u32 n_paths;
-    __u32 n_full;               /* Packets whose microflow found no room. */
+    __u32 n_full;               /* Packets that would have taught something, had there been room. */
     __u32 pad1[13];
     __u8 port[DP_PATH_PORTS];   /* Whether there was a microflow of a port with this number modulo DP_PATH_PORTS. */
 };

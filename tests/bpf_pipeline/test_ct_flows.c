@@ -634,6 +634,7 @@ static void go_on(int i, const struct dp_run *run, bool engine)
 
 static void run_native(int i, uint32_t in_port)
 {
+    static uint32_t pause;              /* A program's run keeps it, too. */
     struct ct_world *w = &worlds[i];
     struct dp_run run = { .flow = 0 };
     struct dp_outcome outcome;
@@ -641,6 +642,7 @@ static void run_native(int i, uint32_t in_port)
     memset(&run, 0x5a, sizeof run);
     run.frame.local_stack = 0;
     run.path.found = DP_PATH_NONE;
+    run.path.pause = i == NATIVE ? pause : 0;
     w->ctx.now = now;
     lock_buckets(i, is_busy());
     outcome = dp_pipeline(&w->ctx, in_port, &run);
@@ -648,6 +650,9 @@ static void run_native(int i, uint32_t in_port)
     if (outcome.fate != DP_FATE_ENGINE && (outcome.fate != DP_FATE_OUTPUT || outcome.to != OUTPUT_PORT)) {
         fprintf(stderr, "the native pipeline ended in %d\n", outcome.fate);
         differs = true;
+    }
+    if (i == NATIVE) {
+        pause = run.path.pause;
     }
     if (i == NATIVE && run.path.found == DP_PATH_HIT) {
         n_hits++;
