@@ -4,9 +4,9 @@
  *
  *   - the outer VLAN tag is in the skb, not in the bytes (VLAN acceleration);
  *   - only the linear part is in reach: the rest is in pages until dp_pull();
- *   - the packet may be CHECKSUM_PARTIAL: the checksum field has the sum of the pseudo header, and a device does the rest;
- *     or CHECKSUM_COMPLETE: the skb has the sum of the whole packet.  The kernel's helpers treat each rightly;
- *   - it may be larger than any frame, and is segmented when it leaves (GSO); larger than what IP's header can say, too.
+ *   - the packet may be CHECKSUM_PARTIAL: the checksum field has the sum of the pseudo header, and a device does the
+ *     rest; or CHECKSUM_COMPLETE: the skb has the sum of the whole packet.  The kernel's helpers treat each rightly;
+ *   - it may be larger than any frame, and larger than what IP's header can say: it is segmented when it leaves (GSO).
  */
 #ifndef BPF_SEAM_TCX_H
 #define BPF_SEAM_TCX_H 1
@@ -23,8 +23,8 @@
 
 /* Scratch space in the skb, which the program clears at its start: dp_at() notes here that bytes were out of reach,
  * dp_output_copies() how many copies it could not send, and in units of DP_LONG_COPY how many were too long,
- * dp_tunnel_grow() that skb->protocol and the network header are still those of the packet inside, until a device has sent
- * it. */
+ * dp_tunnel_grow() that skb->protocol and the network header are still those of the packet inside, until a device has
+ * sent it. */
 #define DP_OUT_OF_REACH cb[0]
 #define DP_LOST cb[1]
 #define DP_DISGUISED cb[2]
@@ -73,7 +73,10 @@ DP_INLINE int dp_pull(struct dp_ctx *ctx)
     return bpf_skb_pull_data(ctx, ctx->len < DP_PULL_LEN ? ctx->len : DP_PULL_LEN);
 }
 
-DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum) { return bpf_csum_diff(0, 0, (__be32 *) p, len, sum); }
+DP_INLINE __u32 dp_sum(const __u8 *p, const __u32 len, __u32 sum)
+{
+    return bpf_csum_diff(0, 0, (__be32 *) p, len, sum);
+}
 
 /* The kernel copies packets, however they lie. */
 DP_INLINE int dp_has_frags(struct dp_ctx *ctx) { return 0; }
@@ -192,7 +195,7 @@ DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
 /* No flow sends to a group (bpf/tcx.bpf.c). */
 DP_INLINE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len) { return 0; }
 
-/* Whether the packet is longer than the MTU of 'output' and cannot be segmented, which bpf_redirect() does not look at. */
+/* Whether the packet is longer than the MTU of 'output' and cannot be segmented: bpf_redirect() does not look at it. */
 DP_INLINE int dp_is_over_mtu(struct dp_ctx *ctx, const struct bpf_skb_output *output)
 {
     const __u8 *eth;

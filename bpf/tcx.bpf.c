@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* tcx on a port: runs each packet of the network stack through the flow tables, unsegmented as its socket made it.
- * Those for the engine leave through a veth pair without offloads, so that the kernel makes plain frames of them; on its
- * peer oxdp_upcall() redirects these to an AF_XDP socket, as bpf/xdp.bpf.c does.
+ * Those for the engine leave through a veth pair without offloads, so that the kernel makes plain frames of them; on
+ * its peer oxdp_upcall() redirects these to an AF_XDP socket, as bpf/xdp.bpf.c does.
  *
  *     port -> oxdp_tcx() -> other port, or the peer of the veth that it is
  *                 \
@@ -15,8 +15,8 @@
  *
  * The tag stands there if it was in VLAN acceleration: the pair's device puts it into the frame. */
 
-/* Operations that cannot be done to a packet with GSO or CHECKSUM_PARTIAL, as sockets send them, run in the engine for all
- * packets: if only some went to the engine, packets of a connection would be reordered.
+/* Operations that cannot be done to a packet with GSO or CHECKSUM_PARTIAL, as sockets send them, run in the engine for
+ * all packets: if only some went to the engine, packets of a connection would be reordered.
  *
  *   PUSH_MPLS, POP_MPLS  To segment behind labels the kernel must know where the network layer begins and which it is
  *                        (skb->inner_network_header, inner_protocol), and a device that knows only IP's checksums must
@@ -173,8 +173,8 @@ static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *
     return bpf_redirect(detour_ifindex, 0);
 }
 
-/* Whether the packet may skip the host's end of a veth.  bpf_redirect_peer() skips the checks of destination address, MTU
- * and VLAN tag (net/core/filter.c, skb_do_redirect), so they are made here. */
+/* Whether the packet may skip the host's end of a veth.  bpf_redirect_peer() skips the checks of destination address,
+ * MTU and VLAN tag (net/core/filter.c, skb_do_redirect), so they are made here. */
 static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct bpf_skb_output *output)
 {
     const __u8 *address = output->peer_address;
@@ -189,8 +189,8 @@ static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct b
     return eth && dp_load32(eth) == dp_load32(address) && dp_load16(eth + 4) == dp_load16(address + 4);
 }
 
-/* Redirects into the peer.  Clears mark and priority, as a veth does between network namespaces.  Sets the packet's type,
- * which the kernel does itself since Linux 6.15 and 6.1.139. */
+/* Redirects into the peer.  Clears mark and priority, as a veth does between network namespaces.  Sets the packet's
+ * type, which the kernel does itself since Linux 6.15 and 6.1.139. */
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output)
 {
     ctx->mark = 0;
@@ -216,7 +216,8 @@ DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, cons
     eth = (__u8 *) (long) ctx->data;
     header = (struct bpf_upcall_header *) (eth + ADDRESSES_LEN);
     old = eth + sizeof *header - DP_RECORD_LEN + record_len(parts);
-    if ((void *) (header + 1) > (void *) (long) ctx->data_end || (void *) old + ADDRESSES_LEN > (void *) (long) ctx->data_end) {
+    if ((void *) (header + 1) > (void *) (long) ctx->data_end
+        || (void *) old + ADDRESSES_LEN > (void *) (long) ctx->data_end) {
         return 1;
     }
     dp_store64(eth, dp_load64(old));
@@ -243,8 +244,8 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     return bpf_redirect(upcall_ifindex, 0);
 }
 
-/* For a veth port whose peer has an XDP program: frames that it sends back (XDP_TX) arrive only if a program is here, too
- * (drivers/net/veth.c, veth_xdp_flush). */
+/* For a veth port whose peer has an XDP program: frames that it sends back (XDP_TX) arrive only if a program is here,
+ * too (drivers/net/veth.c, veth_xdp_flush). */
 SEC("xdp")
 int oxdp_pass(struct xdp_md *ctx)
 {
@@ -260,8 +261,8 @@ static __always_inline void copy(void *to, const void *from, __u32 len)
     }
 }
 
-/* Moves addresses and tag, 'head_len' bytes, to behind the record of 'len' bytes, and both 4 bytes towards the frame's end:
- * what was between them goes. */
+/* Moves addresses and tag, 'head_len' bytes, to behind the record of 'len' bytes, and both 4 bytes towards the frame's
+ * end: what was between them goes. */
 static __always_inline int unwrap(struct xdp_md *ctx, const __u32 head_len, const __u32 len)
 {
     __u8 *eth = (__u8 *) (long) ctx->data;

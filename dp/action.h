@@ -3,8 +3,8 @@
  *
  *     dp_prepare()    finds out whether all of them can be done to the frame, and touches nothing of it: what the frame
  *                     must have (DP_HAS_*, collected by parsing), how much headroom is needed, and whether the program
- *                     has the operations at all.  If anything is missing, the engine executes the flow, with the same bytes
- *                     as a result: the oracle of both is odp_execute_actions().
+ *                     has the operations at all.  If anything is missing, the engine executes the flow, with the same
+ *                     bytes as a result: the oracle of both is odp_execute_actions().
  *     dp_commit()     does them.  Nothing foreseeable stops it halfway.  It drops the packet if a meter says so, or if
  *                     the kernel has no memory for a VLAN tag of an skb.
  *
@@ -85,8 +85,8 @@ DP_STAGE int dp_checksum_outer(struct dp_ctx *ctx, const struct dp_frame *frame,
     return udp && dp_load16(udp + DP_UDP_CSUM_OFS) && !dp_checksum_pending(ctx, frame) && dp_csum_left(ctx);
 }
 
-/* Whether 'op', the first of a program, is the only one that needs headroom.  Then it finds out itself whether the frame
- * has enough. */
+/* Whether 'op', the first of a program, is the only one that needs headroom.  Then it finds out itself whether the
+ * frame has enough. */
 DP_INLINE int dp_asks_itself(const struct dp_op *op)
 {
     switch (op->code) {
@@ -99,8 +99,8 @@ DP_INLINE int dp_asks_itself(const struct dp_op *op)
     return 0;
 }
 
-/* Whether all 'n' operations of the program that begins at index 'first' with 'op' can be done.  Brings what they read into
- * reach, and adds to '*frame' what only they ask for. */
+/* Whether all 'n' operations of the program that begins at index 'first' with 'op' can be done.  Brings what they read
+ * into reach, and adds to '*frame' what only they ask for. */
 DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, const struct dp_op *op,
                          __u32 first, __u32 n)
 {
@@ -182,7 +182,8 @@ DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame
     return DP_COMMITTED;
 }
 
-/* Returns DP_REASON_FORWARDED, why the packet is to be dropped, or DP_DETOUR.  An operation without a case does not compile. */
+/* Returns DP_REASON_FORWARDED, why the packet is to be dropped, or DP_DETOUR.  An operation without a case does not
+ * compile. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch"
 DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)

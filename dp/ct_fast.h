@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Connection tracking: what most packets need, in one call: a TCP segment in the middle of an established connection, a UDP
- * packet of one with replies.  All else goes through the stages of dp/ct_op.h, which come to the same result. */
+/* Connection tracking: what most packets need, in one call: a TCP segment in the middle of an established connection, a
+ * UDP packet of one with replies.  All else goes through the stages of dp/ct_op.h, which come to the same result. */
 #ifndef DP_CT_FAST_H
 #define DP_CT_FAST_H 1
 
@@ -61,7 +61,8 @@ DP_INLINE int dp_ct_fast_ip(struct dp_ctx *ctx, const struct dp_frame *frame, st
 }
 
 /* Reads ports, and '*s' of TCP.  Returns as dp_ct_fast_ip(). */
-DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t, struct dp_ct_segment *s)
+DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t,
+                            struct dp_ct_segment *s)
 {
     __u32 l4 = frame->l4 & DP_OFS_MASK;
     const __u8 *p;
@@ -95,14 +96,17 @@ DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, st
     return t->l4[0] && t->l4[1];
 }
 
-/* As dp_ct_tcp_judge(), of a segment that leaves 'state' and the other end's word as they are: returns 1, and what its own word
- * becomes.  0: the segment is not like that. */
-DP_INLINE int dp_ct_fast_judge(const struct dp_ct_segment *s, __u64 state, __u64 own, __u64 others, __u32 d, __u64 *ret_own)
+/* As dp_ct_tcp_judge(), of a segment that leaves 'state' and the other end's word as they are: returns 1, and what its
+ * own word becomes.  0: the segment is not like that. */
+DP_INLINE int dp_ct_fast_judge(const struct dp_ct_segment *s, __u64 state, __u64 own, __u64 others, __u32 d,
+                               __u64 *ret_own)
 {
-    __u32 src_wscale = DP_CT_GET(state, DP_CT_STATE_WSCALE(d), 8), dst_wscale = DP_CT_GET(state, DP_CT_STATE_WSCALE(!d), 8);
+    __u32 src_wscale = DP_CT_GET(state, DP_CT_STATE_WSCALE(d), 8);
+    __u32 dst_wscale = DP_CT_GET(state, DP_CT_STATE_WSCALE(!d), 8);
     __u32 both = src_wscale & dst_wscale;
-    __u32 sws = both & DP_CT_WSCALE_FLAG ? src_wscale & DP_CT_WSCALE_MASK : both & DP_CT_WSCALE_UNKNOWN ? DP_TCP_WSCALE_MAX : 0;
-    __u32 dws = both & DP_CT_WSCALE_FLAG ? dst_wscale & DP_CT_WSCALE_MASK : both & DP_CT_WSCALE_UNKNOWN ? DP_TCP_WSCALE_MAX : 0;
+    __u32 unscaled = both & DP_CT_WSCALE_UNKNOWN ? DP_TCP_WSCALE_MAX : 0;
+    __u32 sws = both & DP_CT_WSCALE_FLAG ? src_wscale & DP_CT_WSCALE_MASK : unscaled;
+    __u32 dws = both & DP_CT_WSCALE_FLAG ? dst_wscale & DP_CT_WSCALE_MASK : unscaled;
     __u32 seqlo = DP_CT_WINDOW_LO(own), dst_seqhi = DP_CT_WINDOW_HI(own);
     __u32 dst_seqlo = DP_CT_WINDOW_LO(others), seqhi = DP_CT_WINDOW_HI(others);
     __u32 seq = s->len ? s->seq : seqlo;
@@ -129,9 +133,10 @@ DP_INLINE int dp_ct_fast_is_steady(__u64 state)
         && DP_CT_CLASS(state) == DP_CT_TM_TCP_ESTABLISHED;
 }
 
-/* Judges the packet and notes it in its connection's life.  Returns 0, with nothing changed, if it is not for this file. */
-DP_INLINE int dp_ct_fast_update(const struct dp_ct_tuple *t, const struct dp_ct_segment *s, struct dp_ct_life *life, __u32 d,
-                                __u32 now)
+/* Judges the packet and notes it in its connection's life.  Returns 0, with nothing changed, if it is not for this
+ * file. */
+DP_INLINE int dp_ct_fast_update(const struct dp_ct_tuple *t, const struct dp_ct_segment *s, struct dp_ct_life *life,
+                                __u32 d, __u32 now)
 {
     __u64 state = DP_READ_ONCE(life->state);
     __u64 *word = d ? &life->window[1] : &life->window[0];
@@ -158,7 +163,8 @@ DP_INLINE int dp_ct_fast_update(const struct dp_ct_tuple *t, const struct dp_ct_
 }
 
 /* What matches of the next pass see of connection 'index', whose key is 'conn'. */
-DP_INLINE void dp_ct_fast_write(struct dp_ctx *ctx, union dp_key *key, __u32 state, const struct dp_ct_key *conn, __u32 index)
+DP_INLINE void dp_ct_fast_write(struct dp_ctx *ctx, union dp_key *key, __u32 state, const struct dp_ct_key *conn,
+                                __u32 index)
 {
     const struct dp_ct_marks *marks = dp_ct_marks_at(ctx, DP_READ_ONCE(conn->marks));
     const struct dp_ct_addr6 *a = conn->flags & DP_CT_KEY_V6 ? dp_ct_addr6_at(ctx, index) : 0;
@@ -183,8 +189,8 @@ DP_INLINE void dp_ct_fast_write(struct dp_ctx *ctx, union dp_key *key, __u32 sta
     }
 }
 
-/* Does CT 'op' to the packet.  Returns DP_CT_FAST_DONE; DP_CT_FAST_NAT: dp_ct_translate() is left to do; or 0, with nothing
- * changed, if the packet is not for this file. */
+/* Does CT 'op' to the packet.  Returns DP_CT_FAST_DONE; DP_CT_FAST_NAT: dp_ct_translate() is left to do; or 0, with
+ * nothing changed, if the packet is not for this file. */
 #define DP_CT_FAST_DONE 1
 #define DP_CT_FAST_NAT 2
 DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, const struct dp_op *op,

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Connection tracking: ct() as an operation of a flow.
  *
- * CT is the first operation of its flow; others may follow.  What it can refuse, it refuses before it changes anything: then
- * the engine executes the whole flow, or what is left of it from this ct() on.  It leaves to the engine
+ * CT is the first operation of its flow; others may follow.  What it can refuse, it refuses before it changes anything:
+ * then the engine executes the whole flow, or what is left of it from this ct() on.  It leaves to the engine
  *
  *   - fragments, ICMP errors, IPv6 with extension headers;
  *   - connections whose packets a helper reads, and new ones in zones where a helper expects some;
  *   - a mark or label that changes of a connection that is there;
  *   - a packet that the same zone has translated before;
  *   - what an FTP or TFTP helper would judge again, in the same zone;
- *   - a connection that cannot be made because another CPU makes one in the same bucket, or another process adopts the tables.
+ *   - a connection that cannot be made because another CPU makes one in the same bucket, or another process adopts the
+ *     tables.
  *
- * At XDP the checksum of TCP, UDP and ICMP is verified if the packet belongs to no connection, or changes the state of TCP:
- * SYN, FIN and RST.  To verify all costs more than everything else; who receives a damaged segment drops it.  At tcx it is
- * not verified: sockets made the packet, or the kernel's receive path does it. */
+ * At XDP the checksum of TCP, UDP and ICMP is verified if the packet belongs to no connection, or changes the state of
+ * TCP: SYN, FIN and RST.  To verify all costs more than everything else; who receives a damaged segment drops it.  At
+ * tcx it is not verified: sockets made the packet, or the kernel's receive path does it. */
 #ifndef DP_CT_OP_H
 #define DP_CT_OP_H 1
 
@@ -29,7 +30,8 @@
 
 /* Of a run (dp/pipeline.h). */
 struct dp_ct_here {
-    struct dp_ct_run run;       /* While the key has a ct_state, its 'md' has what the key has not: what 'cached' is about. */
+    struct dp_ct_run run;       /* While the key has a ct_state, its 'md' has what the key has not: what 'cached' is
+                                 * about. */
     struct dp_ct_action action;
     __u32 marks;                /* Index in marks[] for a new connection. */
     __u32 n_steady;             /* Connections that took the packet in dp_ct_fast(), one after the other; */
@@ -137,8 +139,8 @@ DP_INLINE int dp_ct_must_verify(const struct dp_ct_run *run)
         : !run->ref && (proto == DP_IP_UDP || dp_ct_is_icmp(&run->tuple));
 }
 
-/* Decides about the packet that dp_ct_op_read() read, whose connection is here->run.ref.  Changes nothing.  Returns 1: go on;
- * 0: it is damaged; -1: it is the engine's. */
+/* Decides about the packet that dp_ct_op_read() read, whose connection is here->run.ref.  Changes nothing.  Returns 1:
+ * go on; 0: it is damaged; -1: it is the engine's. */
 DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
 {
     struct dp_ct_run *run;
@@ -166,13 +168,14 @@ DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
     return dp_has_frags(ctx) ? -1 : dp_ct_l4_is_good(ctx, run);
 }
 
-/* Whether operations, 'op' and those behind it, change addresses or ports: then a packet is not that of the connection any
- * more that its last ct() found. */
+/* Whether operations, 'op' and those behind it, change addresses or ports: then a packet is not that of the connection
+ * any more that its last ct() found. */
 DP_INLINE int dp_ct_is_forgotten(const struct dp_op *op)
 {
     return op->needs & DP_HAS_FIRST     /* SET_IP4 of an address. */
-        || op->codes & (1ull << DP_OP_SET_IP6_SRC | 1ull << DP_OP_SET_IP6_DST | 1ull << DP_OP_SET_TCP | 1ull << DP_OP_SET_UDP
-                        | 1ull << DP_OP_SET_SCTP | 1ull << DP_OP_PUSH_MPLS | 1ull << DP_OP_POP_MPLS);
+        || op->codes & (1ull << DP_OP_SET_IP6_SRC | 1ull << DP_OP_SET_IP6_DST | 1ull << DP_OP_SET_TCP
+                        | 1ull << DP_OP_SET_UDP | 1ull << DP_OP_SET_SCTP | 1ull << DP_OP_PUSH_MPLS
+                        | 1ull << DP_OP_POP_MPLS);
 }
 
 /* What matches of the next pass see. */
@@ -286,8 +289,8 @@ DP_INLINE void dp_ct_note_steady(struct dp_ct_here *here)
     here->n_steady = n + 1;
 }
 
-/* Does 'op', the first operation of a flow, to the packet.  Returns DP_REASON_FORWARDED, or why the engine is to do it: then
- * nothing was changed. */
+/* Does 'op', the first operation of a flow, to the packet.  Returns DP_REASON_FORWARDED, or why the engine is to do it:
+ * then nothing was changed. */
 DP_INLINE int dp_ct_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op,
                        struct dp_ct_here *here)
 {

@@ -53,8 +53,8 @@ struct dp_run {
     __u32 len;                  /* DP_FATE_TRACK, DP_FATE_DETOUR: bytes to count, */
     __u32 tcp_flags;            /* flags, */
     __u32 at;                   /* and which of the flow's operations comes next. */
-    __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the verifier
-                                 * follows each value of a register as a state of its own. */
+    __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the
+                                 * verifier follows each value of a register as a state of its own. */
     union {
         struct {
             __u16 passes;       /* Flows executed before the outcome: the frame may have changed if not 0, */
@@ -73,7 +73,8 @@ struct dp_run {
 #define DP_FATE_TRACK (DP_FATE_ENGINE + 1)
 
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg);
-DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index);
+DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow,
+                                 __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
@@ -83,8 +84,8 @@ DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
 DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_path_is_known(struct dp_ctx *ctx, __u32 in_port);
 
-/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables; or, if it 'is_back' from a detour,
- * the rest of its way. */
+/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables; or, if it 'is_back' from
+ * a detour, the rest of its way. */
 DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run, int is_back)
 {
     struct dp_outcome outcome = { .reason = DP_REASON_FORWARDED };
@@ -372,7 +373,8 @@ DP_INLINE __u64 dp_end(struct dp_ctx *ctx, struct dp_run *run, const struct dp_f
     return DP_FATED(fate, flow->arg);
 }
 
-/* The packet is back from a detour, on which operation run->at of flow run->flow sent it.  Returns as dp_pass_again(). */
+/* The packet is back from a detour, on which operation run->at of flow run->flow sent it.  Returns as
+ * dp_pass_again(). */
 DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
@@ -438,7 +440,8 @@ DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run)
 }
 
 /* Parses the frame and looks up its flow.  Returns why there is none. */
-DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow, __u32 *ret_index)
+DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow,
+                                 __u32 *ret_index)
 {
     const struct dp_head *head = dp_head_at(ctx, 0);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* Tunnels: TNL_PUSH, with the bytes of Open vSwitch's netdev_push_header() (lib/netdev-native-tnl.c), and what it has in
- * common with TNL_POP (dp/tunnel_pop.h).
+/* Tunnels: TNL_PUSH, with the bytes of Open vSwitch's netdev_push_header() (lib/netdev-native-tnl.c), and what it has
+ * in common with TNL_POP (dp/tunnel_pop.h).
  *
  * A header is pushed as the flow has it, whole; of each packet are the lengths, the source port of UDP, and checksums.
  *
@@ -31,8 +31,8 @@
 
 #define DP_TUNNEL_OPS (1ull << DP_OP_TNL_PUSH | 1ull << DP_OP_TNL_PUSH_CSUM | DP_POP_OPS)
 
-/* What Open vSwitch chooses the source port by: its hash of addresses, protocol and ports.  Of a frame that was predicted
- * the key is not known, but such a one has all that. */
+/* What Open vSwitch chooses the source port by: its hash of addresses, protocol and ports.  Of a frame that was
+ * predicted the key is not known, but such a one has all that. */
 DP_INLINE __u32 dp_tunnel_entropy(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
 {
     if (frame->has & (DP_HAS_TCP | DP_HAS_UDP) && frame->has & (DP_HAS_IP4 | DP_HAS_IP6)) {
@@ -75,9 +75,10 @@ DP_STAGE __u64 dp_tunnel_find(struct dp_ctx *ctx, __u32 first, __u32 n)
     return (__u64) tags << 32 | i;
 }
 
-/* Whether the program of 'n' operations from 'first' on, among them some of DP_TUNNEL_OPS, can be done as far as they are
- * concerned.  Touches nothing of the frame. */
-DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, __u32 first, __u32 n)
+/* Whether the program of 'n' operations from 'first' on, among them some of DP_TUNNEL_OPS, can be done as far as they
+ * are concerned.  Touches nothing of the frame. */
+DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, __u32 first,
+                               __u32 n)
 {
     if (!frame || !key) {
         return 0;
@@ -100,8 +101,8 @@ DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const
     return !dp_tunnel_refuses(ctx, frame, key, index, found >> 32, op);
 }
 
-/* The bytes of the header, 8 at a time: the last of them, which may overlap the others, stand in the operation.  Returns
- * 0. */
+/* The bytes of the header, 8 at a time: the last of them, which may overlap the others, stand in the operation.
+ * Returns 0. */
 DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
 {
     if (!op) {
@@ -157,8 +158,8 @@ DP_INLINE __u32 dp_tunnel_finish_ip(struct dp_ctx *ctx, int ip6, __u32 frame_len
     return DP_ETH_LEN + DP_IP4_LEN;
 }
 
-/* The sum of the bytes that came between the first Ethernet header and the packet inside.  That of an IPv4 header with its
- * checksum is none. */
+/* The sum of the bytes that came between the first Ethernet header and the packet inside.  That of an IPv4 header with
+ * its checksum is none. */
 DP_INLINE __u64 dp_tunnel_sum(struct dp_ctx *ctx, const struct dp_op *op, __u32 len, int ip6)
 {
     const __u8 *eth = dp_at(ctx, len & (2 * DP_MAX_TUNNEL_LEN - 1), DP_ETH_LEN);

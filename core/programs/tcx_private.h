@@ -35,7 +35,7 @@ struct oxdp_tcx {
     int upcall_link_fd;                 /* -1: none. */
     struct bpf_object *traced;          /* The program with DP_PART_TRACE, which ports have; or NULL. */
     struct oxdp_tcx_loading *loading;   /* tcx_trace.c: loads that; NULL: nobody does. */
-    struct bpf_object *tracked;         /* The program over the tables of connections, if it was loaded later; or NULL. */
+    struct bpf_object *tracked;         /* The program over the tables of connections, if loaded later; or NULL. */
     bool over_ct;                       /* It is over them, or that was tried. */
     uint32_t prog_id;                   /* Of the program that ports have. */
     struct oxdp_detour detour;          /* core/programs/detour.c. */
@@ -45,8 +45,8 @@ struct oxdp_tcx {
 /* Replaces the previous instance's program by ours.  0 or a negative errno. */
 int oxdp_tcx_take_over(struct oxdp_progs *progs, struct oxdp_attachment *at);
 
-/* tcx_trace.c: begins to load the program that traces packets, in a thread, unless there is no tcx, or it is loaded or being
- * loaded.  0 or a negative errno. */
+/* tcx_trace.c: begins to load the program that traces packets, in a thread, unless there is no tcx, or it is loaded or
+ * being loaded.  0 or a negative errno. */
 int oxdp_tcx_trace_begin(struct oxdp_progs *progs);
 
 /* tcx_trace.c: gives ports that program if it is loaded: oxdp_trace_go_on(). */
@@ -61,7 +61,8 @@ void oxdp_tcx_trace_stop(struct oxdp_tcx *tcx);
 /* Gives ports the program that they are to have, each from one packet to the next. */
 void oxdp_tcx_renew(struct oxdp_progs *progs);
 
-/* tcx_load.c: loads the programs as 'tcx->skel', and closes nothing on failure.  0, or a negative errno with a sentence. */
+/* tcx_load.c: loads the programs as 'tcx->skel', and closes nothing on failure.  0, or a negative errno with a
+ * sentence. */
 int oxdp_tcx_load(struct oxdp_progs *progs, struct oxdp_tcx *tcx, char **ret_error);
 
 /* tcx_load.c: loads the program over the same maps with 'constants'; with 'traced' it can trace packets.  0; or a
@@ -85,7 +86,8 @@ void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
 void oxdp_detour_pin(const struct oxdp_progs *progs);
 void oxdp_detour_renew(struct oxdp_progs *progs);
 
-/* Tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a negative errno. */
+/* Tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a negative
+ * errno. */
 int oxdp_tcx_limit_changed(struct oxdp_progs *progs, uint32_t port_no);
 
 #endif /* core/programs/tcx_private.h */

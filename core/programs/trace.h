@@ -31,14 +31,15 @@ struct oxdp_trace_filter {
 /* Whether programs can trace: they have flow tables. */
 bool oxdp_trace_is_possible(const struct oxdp_progs *progs);
 
-/* Has programs trace the packets that 'filter' wants.  At XDP complete programs run until one is loaded that can do just that and
- * what flows need; for tcx a thread loads another program: see oxdp_trace_go_on().  0; -EBUSY if there is a trace already;
- * -EOPNOTSUPP without flow tables; or another negative errno.  With a sentence in '*ret_error' (malloc'd). */
+/* Has programs trace the packets that 'filter' wants.  At XDP complete programs run until one is loaded that can do
+ * just that and what flows need; for tcx a thread loads another program: see oxdp_trace_go_on().  0; -EBUSY if there is
+ * a trace already; -EOPNOTSUPP without flow tables; or another negative errno.  With a sentence in '*ret_error'
+ * (malloc'd). */
 int oxdp_trace_start(struct oxdp_progs *progs, const struct oxdp_trace_filter *filter, char **ret_error);
 
-/* Call it often while there is a trace: gives ports at tcx the program that traces, when it is loaded.  0: they have it, or there
- * are none; -EAGAIN: it is being loaded; or another negative errno with a sentence in '*ret_error' (malloc'd): packets at tcx are
- * not traced. */
+/* Call it often while there is a trace: gives ports at tcx the program that traces, when it is loaded.  0: they have
+ * it, or there are none; -EAGAIN: it is being loaded; or another negative errno with a sentence in '*ret_error'
+ * (malloc'd): packets at tcx are not traced. */
 int oxdp_trace_go_on(struct oxdp_progs *progs, char **ret_error);
 
 /* Ends it.  Programs without that follow within seconds.  Does nothing if there is none. */
@@ -47,8 +48,8 @@ void oxdp_trace_stop(struct oxdp_progs *progs);
 /* Follows a flow that has another index now. */
 void oxdp_trace_set_flow(struct oxdp_progs *progs, uint32_t flow);
 
-/* Calls 'each' for packets that were traced, at most 'max', and forgets them.  'traced' has its 'captured' bytes.  Returns how
- * many. */
+/* Calls 'each' for packets that were traced, at most 'max', and forgets them.  'traced' has its 'captured' bytes.
+ * Returns how many. */
 typedef void oxdp_trace_fn(const struct dp_traced *traced, void *aux);
 size_t oxdp_trace_read(struct oxdp_progs *progs, size_t max, oxdp_trace_fn *each, void *aux);
 

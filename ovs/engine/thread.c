@@ -145,7 +145,7 @@ dpif_xdp_thread_main(void *thread_)
             last_work = time_usec();
             rounds = 0;
         } else if (thread->core_id < 0) {
-            /* The thread that will send the next packet may wait for this CPU. */
+            /* The thread that sends the next packet may wait for this CPU. */
             sched_yield();
         }
 

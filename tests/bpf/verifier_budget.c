@@ -56,7 +56,8 @@ static bool find_line(const char *budget, const char *kernel, const char *object
                       struct cost *);
 static bool sizes_are_comparable(void);
 static long read_sysctl(const char *file);
-static int compare(const char *program, const char *what, unsigned long now, unsigned long recorded, unsigned long slack);
+static int compare(const char *program, const char *what, unsigned long now, unsigned long recorded,
+                   unsigned long slack);
 
 int main(int argc, char **argv)
 {
@@ -156,8 +157,9 @@ static int check_object(const char *budget, const char *kernel, const char *file
 /* Adds tables of connections, of which only the sizes count: programs are verified, not run. */
 static int add_ct_tables(struct oxdp_memory *memory)
 {
-    struct dp_ct_tables tables = { .n_head = 1, .n_buckets = N_CONNS, .n_keys = N_CONNS, .n_lives = N_CONNS, .n_addr6 = N_CONNS,
-                                   .n_cold = N_CONNS, .n_marks = N_CONNS, .n_policies = 256, .n_zones = DP_CT_ZONES + 1 };
+    struct dp_ct_tables tables = { .n_head = 1, .n_buckets = N_CONNS, .n_keys = N_CONNS, .n_lives = N_CONNS,
+                                   .n_addr6 = N_CONNS, .n_cold = N_CONNS, .n_marks = N_CONNS, .n_policies = 256,
+                                   .n_zones = DP_CT_ZONES + 1 };
     struct dp_path_tables paths = { .n_path_head = 1, .n_micros = N_CONNS, .n_micros6 = N_CONNS,
                                     .n_paths = DP_PATH_MAX };
     int fd[BPF_N_ALL_TABLES - BPF_N_TABLES];
@@ -252,7 +254,8 @@ static bool find_line(const char *budget, const char *kernel, const char *object
 /* Whether the kernel reports the size of BPF programs as it did when the lines were printed. */
 static bool sizes_are_comparable(void)
 {
-    return read_sysctl("/proc/sys/net/core/bpf_jit_enable") == 1 && read_sysctl("/proc/sys/net/core/bpf_jit_harden") < 2;
+    return read_sysctl("/proc/sys/net/core/bpf_jit_enable") == 1
+        && read_sysctl("/proc/sys/net/core/bpf_jit_harden") < 2;
 }
 
 /* Returns the number in 'file'; 0 if there is none. */
@@ -270,7 +273,8 @@ static long read_sysctl(const char *file)
     return value;
 }
 
-static int compare(const char *program, const char *what, unsigned long now, unsigned long recorded, unsigned long slack)
+static int compare(const char *program, const char *what, unsigned long now, unsigned long recorded,
+                   unsigned long slack)
 {
     unsigned long margin = recorded / 20 > slack ? recorded / 20 : slack;
     bool grown = now > recorded + margin;
