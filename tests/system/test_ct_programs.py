@@ -22,16 +22,20 @@ def _only_xdp():
         pytest.skip("stock Open vSwitch has no programs")
 
 
-def set_rules(switch, name):
-    switch.flows("br0", *WORLDS[name][0](), "table=0,priority=0,actions=drop")
-
-
 def warm_up(switch, ends, name):
-    """Holds each talk once, so that flows are there, and waits until programs track."""
+    """Holds each talk once, so that flows are there, and forgets the connections."""
     for _, talk in TALKS:
         for v6 in False, True:
             conversations.hold(ends, talk(4000, WORLDS[name][1], v6))
     switch.appctl("dpctl/flush-conntrack")
+
+
+def start(switch, ends, name, tracks):
+    """Sets the rules and warms up; if programs are to track, waits until they do."""
+    switch.flows("br0", *WORLDS[name][0](), "table=0,priority=0,actions=drop")
+    warm_up(switch, ends, name)
+    if tracks:
+        tracking.tracks(switch)
 
 
 def observe(switch, ends, name, hook):
@@ -53,25 +57,17 @@ def up(switch):
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("hook", HOOKS)
 def test_as_the_engine(hook, name):
-    results = []
-    for config in {"xdp-offload": "false"}, {"xdp-hook": hook}:
-        with tracking.served(config) as (switch, ends):
-            set_rules(switch, name)
-            warm_up(switch, ends, name)
-            if results:
-                tracking.tracks(switch)
-            results.append(observe(switch, ends, name, hook))
-    wrong = list(tracking.differences(*results))
+    engine, programs = tracking.results_of(hook, lambda switch, ends, tracks: start(switch, ends, name, tracks),
+                                           lambda switch, ends: observe(switch, ends, name, hook))
+    wrong = list(tracking.differences(engine, programs))
     assert not wrong, "\n".join(wrong)
-    assert len(results[0]["connections"]) > 4
+    assert len(engine["connections"]) > 4
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_established_stay_in_the_programs(hook):
     with tracking.served({"xdp-hook": hook}) as (switch, ends):
-        set_rules(switch, "translated")
-        warm_up(switch, ends, "translated")
-        tracking.tracks(switch)
+        start(switch, ends, "translated", True)
         warm_up(switch, ends, "translated")
         before = up(switch)
         for v6 in False, True:

@@ -22,7 +22,17 @@ def tracks(switch):
     return lab.wait_until(lambda: "programs track connections now" in "\n".join(switch.log()), "programs that track")
 
 
+def results_of(hook, prepare, observe):
+    """What 'observe(switch, wires)' returns of the engine alone, and of programs at 'hook'.  Before each
+    'prepare(switch, wires, whether programs are to track)' makes a new switch ready."""
+    for programs, config in (False, {"xdp-offload": "false"}), (True, {"xdp-hook": hook}):
+        with served(config) as (switch, wires):
+            prepare(switch, wires, programs)
+            yield observe(switch, wires)
+
+
 def differences(wanted, got):
+    """What of two results, dictionaries of lists, is not equal, in lines to read."""
     for key in wanted:
         if wanted[key] != got[key]:
             yield f"{key}:\n" + "\n".join(f"    {a}\n    {b}" for a, b in zip(wanted[key], got[key]) if a != b)
