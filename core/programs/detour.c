@@ -19,7 +19,7 @@
 #include "bpf/tcx.skel.h"
 
 /* Names of pins.  They keep the programs where they are when the process ends. */
-static const char *const pin_names[OXDP_DETOUR_ENDS] = { OXDP_PINS_LAST "detour-in", OXDP_PINS_LAST "detour-back" };
+static const char *const pin_names[OXDP_DETOUR_ENDS] = { "detour-in", "detour-back" };
 
 static bool has_devices(const struct oxdp_progs *progs)
 {

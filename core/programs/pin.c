@@ -28,6 +28,29 @@
 #define LOCK_TRIES 20           /* Other processes lock a folder for an instant, to see whether it is in use. */
 #define LOCK_PAUSE_MS 10
 
+/* What a pin is; in the order in which a folder is emptied. */
+enum pin_kind {
+    PIN_LINK,                   /* XDP's, tcx's, and that of the device at which tcx's upcalls arrive. */
+    PIN_FILTER,                 /* The program of a filter. */
+    PIN_STATE,                  /* A map that may be adopted. */
+    PIN_OTHER,                  /* What the others hold anyway. */
+    PIN_DETOUR,                 /* The link of a detour's device, which the programs above send packets to. */
+    N_PIN_KINDS
+};
+
+/* By the name, or by its beginning up to '-'; any other is PIN_OTHER. */
+static const struct {
+    const char *name;
+    enum pin_kind kind;
+} pin_kinds[] = {
+    { "link-", PIN_LINK },
+    { "tcx-", PIN_LINK },
+    { "upcall", PIN_LINK },
+    { "filter-", PIN_FILTER },
+    { OXDP_PINS_STATE, PIN_STATE },
+    { "detour-", PIN_DETOUR },
+};
+
 struct oxdp_pins {
     char path[PATH_MAX - NAME_MAX - 1];
     char parent[PATH_MAX / 2];
@@ -44,10 +67,11 @@ static void remove_dead(void);
 static void move_to_old(struct oxdp_pins *);
 static void remove_content(const char *path);
 static bool is_dead(const char *path);
+static enum pin_kind kind_of(const char *path);
 static int ifindex_of_filter(const char *path);
 static bool has_filter(const char *path);
 static bool is_at_work(const char *path);
-static void remove_pin(const char *path, void *aux);
+static void remove_pin(const char *path);
 static void join(char path[PATH_MAX], const char *folder, const char *name);
 
 int oxdp_pins_open(const char *name, struct oxdp_pins **ret_pins, char **ret_error)
@@ -328,19 +352,23 @@ static void for_each_entry(const char *folder, void (*cb)(const char *path, void
     }
 }
 
-/* XDP's, tcx's, that of the device at which tcx's upcalls arrive, and those of a detour. */
-static bool is_link(const char *path)
+static enum pin_kind kind_of(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
 
-    return !strncmp(name, "link-", 5) || !strncmp(name, "tcx-", 4) || !strcmp(name, "upcall")
-        || !strncmp(name, OXDP_PINS_LAST, strlen(OXDP_PINS_LAST));
+    for (size_t i = 0; i < sizeof pin_kinds / sizeof *pin_kinds; i++) {
+        size_t len = strlen(pin_kinds[i].name);
+
+        if (!strncmp(name, pin_kinds[i].name, len) && (name[len - 1] == '-' || !name[len])) {
+            return pin_kinds[i].kind;
+        }
+    }
+    return PIN_OTHER;
 }
 
-/* A map that may be adopted. */
-static bool is_state(const char *path)
+static bool is_link(const char *path)
 {
-    return !strncmp(strrchr(path, '/') + 1, OXDP_PINS_STATE, strlen(OXDP_PINS_STATE));
+    return kind_of(path) == PIN_LINK || kind_of(path) == PIN_DETOUR;
 }
 
 /* The device whose filter runs the program at 'path'; 0 if it is something else. */
@@ -367,19 +395,23 @@ static void move_entry(const char *path, void *old)
 {
     char to[PATH_MAX];
 
-    if (is_link(path) || ifindex_of_filter(path)) {
-        join(to, old, strrchr(path, '/') + 1);
+    join(to, old, strrchr(path, '/') + 1);
+    switch (kind_of(path)) {
+    case PIN_LINK:
+    case PIN_FILTER:
+    case PIN_DETOUR:
         if (is_at_work(to)) {
-            remove_pin(path, NULL);
+            remove_pin(path);
         } else {
             rename(path, to);
         }
-    } else if (is_state(path)) {
-        join(to, old, strrchr(path, '/') + 1);
+        break;
+    case PIN_STATE:
         if (!access(to, F_OK) || rename(path, to)) {
             unlink(path);
         }
-    } else {
+        break;
+    default:
         unlink(path);
     }
 }
@@ -399,7 +431,7 @@ static void move_to_old(struct oxdp_pins *pins)
 
 /* A link that a dead process pinned has no other owner: detaching it takes effect at once.  So does removing its
  * filter, unless another program has taken that place. */
-static void remove_pin(const char *path, void *aux)
+static void remove_pin(const char *path)
 {
     if (is_link(path)) {
         int fd = bpf_obj_get(path);
@@ -414,17 +446,18 @@ static void remove_pin(const char *path, void *aux)
     unlink(path);
 }
 
-static void remove_first(const char *path, void *aux)
+static void remove_if_kind(const char *path, void *kind)
 {
-    if (strncmp(strrchr(path, '/') + 1, OXDP_PINS_LAST, strlen(OXDP_PINS_LAST))) {
-        remove_pin(path, aux);
+    if (kind_of(path) == *(enum pin_kind *) kind) {
+        remove_pin(path);
     }
 }
 
 static void remove_content(const char *path)
 {
-    for_each_entry(path, remove_first, NULL);
-    for_each_entry(path, remove_pin, NULL);
+    for (enum pin_kind kind = 0; kind < N_PIN_KINDS; kind++) {
+        for_each_entry(path, remove_if_kind, &kind);
+    }
 }
 
 static void remove_if_dead(const char *path, void *aux)

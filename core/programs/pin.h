@@ -7,7 +7,10 @@
  * the folder holds a lock (flock) on it.  It moves the links of a previous instance, the programs of its filters and
  * the maps that may be adopted to the folder "old" in it.  The programs go on until the new process has taken them
  * over, or has called oxdp_pins_forget_old().  A process that starts removes folders of namespaces that are gone.  The
- * layout's version is in the pinned map of struct dp_head. */
+ * layout's version is in the pinned map of struct dp_head.
+ *
+ * What a pin is, its name says: link-IFINDEX and tcx-IFINDEX, upcall, filter-IFINDEX, state-MAP, detour-END; else the
+ * name of a map or a program.  pin.c has the table, and the order in which a folder is emptied. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
 
@@ -16,9 +19,6 @@
 
 /* The names of pinned maps that the next instance may adopt begin with this. */
 #define OXDP_PINS_STATE "state-"
-
-/* Pins whose names begin with this are removed after all others, whose programs may need them. */
-#define OXDP_PINS_LAST "last-"
 
 struct oxdp_pins;
 
