@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers: dp <- bpf <- core <- ovs <- tools, bench, tests; the rooms of core/ and ovs/; no circles of files.
+"""The layers: dp <- bpf <- core <- ovs <- tools, bench, tests; the rooms of core/ and ovs/, their doors; no circles of files.
 
 A layer is a folder of the tree: ALLOWED is docs/explanation/architecture.md's section on layers in a form that can be checked.  A
 room is a folder of core/ or ovs/ with one purpose: rooms depend one way, downwards in ROOMS.  Files, in whichever
@@ -82,6 +82,32 @@ ROOMS = {
     "ovs": BASE | {"ovs/datapath", "ovs/fastpath", "ovs/flows", "ovs/engine", "ovs/ports", "ovs/provider"},
 }
 
+# Doors: the headers of a room that others include.  Each header of ONE_EACH is one, on a subject of its own.
+ONE_EACH = {"core", "core/kernel", "ovs/base"}
+DOORS = {
+    "core/tables": {"table.h", "memory.h", "need.h", "mask_text.h"},
+    "core/ct": {"ct.h"},
+    "core/capture": {"capture.h"},
+    "core/xsk": {"umem.h", "sock.h", "stack.h"},
+    "core/programs": {"progs.h", "tcx.h", "group.h", "limit.h", "track.h", "trace.h", "detour.h", "pin.h", "ct_pins.h"},
+    "ovs/netdev": {"netdev_xdp.h", "netdev_internal.h", "spelling.h"},
+    "ovs/lookup": {"flow_table.h", "validate.h"},
+    "ovs/state": {"ct.h", "ct_parse.h", "meter.h", "bond.h"},
+    "ovs/datapath": {"datapath.h", "trace.h"},
+    "ovs/fastpath": {"fastpath.h", "compile.h"},
+    "ovs/flows": {"flows.h"},
+    "ovs/engine": {"engine.h", "packet.h"},
+    "ovs/ports": {"ports.h"},
+    "ovs/provider": {"dpif_xdp.h"},
+}
+
+# The parts of struct dpif_xdp_dp (ovs/datapath/datapath.h), and the room whose files alone use their members.
+PARTS = {
+    "meters": "ovs/state", "bonds": "ovs/state", "port_table": "ovs/datapath", "flows": "ovs/lookup", "ports": "ovs/ports",
+    "engine": "ovs/engine", "upcall": "ovs/engine", "senders": "ovs/engine", "provider": "ovs/provider",
+    "counts": "ovs/datapath", "trace": "ovs/datapath",
+}
+
 # What is still to be cut: (file, room) that ROOMS does not allow, and files in a circle larger than LARGEST_CIRCLE.  The
 # tests fail for an entry that is no longer true: delete its line.  Nothing is ever added.
 TO_BE_CUT = set()
@@ -132,6 +158,22 @@ def includes_up(file, text):
 def includes_without_folder(text, beside):
     """Includes of our own headers without their folder: 'beside' has the names that stand in the includer's folder."""
     return {name for quote, name in INCLUDE.findall(text) if quote == '"' and "/" not in name and name in beside}
+
+
+def not_by_the_door(file, text):
+    """Headers of other rooms that 'file', with the content 'text', includes, and that are no doors."""
+    names = [pathlib.PurePosixPath(name) for _, name in INCLUDE.findall(text)]
+    return {str(name) for name in names if name.parts[0] in ROOMED and str(name.parent) not in {room_of(file), *ONE_EACH}
+            and name.name not in DOORS[str(name.parent)]}
+
+
+def parts_of_others(file, text):
+    """(line number, part) where 'file', with the content 'text', uses a member of a part of another room, or keeps its address."""
+    text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
+    for number, line in enumerate(text.split("\n"), 1):
+        for part, address in re.findall(r"\bdp->(\w+)(?:\.|( *;))", line):
+            if PARTS.get(part, room_of(file)) != room_of(file) and (not address or f"= &dp->{part}" in line):
+                yield number, part
 
 
 def texts(layers=ROOMED):
@@ -265,6 +307,35 @@ def test_rooms_depend_one_way(graph):
     assert not TO_BE_CUT - found, "these are cut: delete their lines from TO_BE_CUT"
 
 
+def test_rooms_are_entered_by_their_doors():
+    found = [f"{file} includes {header}, which is no door of {room_of(header)}/: use one of {', '.join(sorted(DOORS[room_of(header)]))}, "
+             "or make it a door (DOORS in tests/test_layers.py)"
+             for file, text in texts((*ROOMED, "tools", "bench")).items() for header in sorted(not_by_the_door(file, text))]
+    assert not found, "\n".join(found)
+
+
+def test_doors_are_used():
+    used = {name for file, text in texts((*ROOMED, "tools", "bench")).items() for _, name in INCLUDE.findall(text)
+            if room_of(name) != room_of(file)}
+    found = [f"nobody outside of {room}/ includes {name}: delete it from DOORS"
+             for room, names in DOORS.items() for name in sorted(names) if f"{room}/{name}" not in used]
+    assert not found, "\n".join(found)
+
+
+def test_parts_belong_to_their_rooms():
+    found = [f"{file}:{number}: dp->{part} is the part of {PARTS[part]}/: call a function of that room, or add one"
+             for file, text in texts(("ovs",)).items() for number, part in parts_of_others(file, text)]
+    assert not found, "\n".join(found)
+
+
+def test_every_part_is_known():
+    """A member of struct dpif_xdp_dp that is a struct of ours."""
+    text = (TOP / "ovs/datapath/datapath.h").read_text(encoding="utf-8")
+    body = re.search(r"\nstruct dpif_xdp_dp \{\n(.*?)\n\};", text, re.DOTALL)[1]
+    assert set(re.findall(r"^    struct dpif_xdp_\w+ (\w+);", body, re.MULTILINE)) == PARTS.keys(), \
+        "PARTS says which room uses the members of each part of a datapath"
+
+
 def test_includes_have_their_folder():
     found = {f"{file}: write the folder of {name}" for file, text in texts(("dp", "bpf", *ROOMED)).items()
              for name in includes_without_folder(text, {path.name for path in (TOP / file).parent.iterdir()})}
@@ -301,6 +372,23 @@ def test_include_that_runs_up_is_seen(file, header):
 ])
 def test_include_that_runs_down_passes(file, header):
     assert not includes_up(file, f'#include "{header}"\n')
+
+
+@pytest.mark.parametrize("file, header", [
+    ("core/programs/link.c", "core/ct/ct_private.h"),
+    ("ovs/provider/show.c", "ovs/ports/ports_private.h"),
+    ("tools/probe.c", "core/programs/link.h"),
+])
+def test_include_past_the_door_is_seen(file, header):
+    assert not_by_the_door(file, f'#include "dp/key.h"\n#include "{header}"\n') == {header}
+    assert not not_by_the_door(header, f'#include "{header}"\n#include "core/locks.h"\n')
+
+
+@pytest.mark.parametrize("line", ["n = dp->ports.n_xdp_ports;", "dpif->dp->ports.hook = 0;", "struct dpif_xdp_dp_ports *p = &dp->ports;"])
+def test_part_of_another_room_is_seen(line):
+    text = f"/* dp->ports.hook\n */\n    {line}\n    f(&dp->ports);\n"
+    assert list(parts_of_others("ovs/provider/show.c", text)) == [(3, "ports")]
+    assert not list(parts_of_others("ovs/ports/hook.c", text))
 
 
 def test_include_without_folder_is_seen():
