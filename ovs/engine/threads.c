@@ -16,6 +16,7 @@
 #include "ovs-numa.h"
 #include "ovs/base/compat.h"
 #include "ovs/base/report.h"
+#include "ovs/base/threads.h"
 #include "socket-util.h"
 #include "timeval.h"
 #include "util.h"
@@ -41,12 +42,6 @@ engine_unlock(const struct dpif_xdp_dp *dp)
     OVS_NO_THREAD_SAFETY_ANALYSIS
 {
     ovs_mutex_unlock(&dp->engine.mutex);
-}
-
-static void *
-do_nothing(void *aux OVS_UNUSED)
-{
-    return NULL;
 }
 
 /* Stops 'thread' between two bursts until thread_resume(). */
@@ -80,20 +75,6 @@ thread_stop(struct dpif_xdp_thread *thread)
     thread->exit = true;
     thread_resume(thread);
     xpthread_join(thread->pthread, NULL);
-}
-
-/* Whether the system lets this process have one more thread.  Open vSwitch's
- * libraries abort if it does not. */
-static int
-try_thread(void)
-{
-    pthread_t pthread;
-    int error = pthread_create(&pthread, NULL, do_nothing, NULL);
-
-    if (!error) {
-        xpthread_join(pthread, NULL);
-    }
-    return error;
 }
 
 /* Creates what a thread waits on.  Returns 0 or a positive errno. */
@@ -133,7 +114,7 @@ add_thread(struct dpif_xdp_dp *dp, int core_id)
     struct dpif_xdp_thread *thread = xzalloc_cacheline(sizeof *thread);
     int error = open_events(thread);
 
-    error = error ? error : try_thread();
+    error = error ? error : dpif_xdp_try_thread();
     if (error) {
         close_events(thread);
         free_cacheline(thread);

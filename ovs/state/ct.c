@@ -19,6 +19,7 @@
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
 #include "ovs-rcu.h"
+#include "ovs/base/threads.h"
 #include "random.h"
 #include "seq.h"
 #include "timeval.h"
@@ -147,9 +148,16 @@ make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd)
         .grace = wait_for_programs,
         .aux = ct,
     };
+    static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 1);
     struct oxdp_ct *tables = NULL;
-    int error;
+    int error = dpif_xdp_try_thread();
 
+    if (error) {                        /* The next packet tries again. */
+        VLOG_ERR_RL(&rl, "%s: no thread for connections (%s), packets are not "
+                    "tracked: let the daemon have more tasks (systemd: "
+                    "TasksMax)", ct->name, ovs_strerror(error));
+        return;
+    }
     config.maps = start_ticks(ct, has_programs);    /* Not shared. */
     config.hz = ct->hz;
     error = -oxdp_ct_create(&config, old_fd, &tables);

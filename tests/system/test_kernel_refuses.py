@@ -160,6 +160,22 @@ def test_no_thread(switch):
     check_return(switch, red, green, "xdp")
 
 
+def test_no_thread_for_connections(switch):
+    """The first ct() cannot have the thread that lets connections expire: packets are not tracked, until there are threads."""
+    switch.add_bridge("br0")
+    red, green = plug(switch, "xdp")
+    until_used(switch, "xdp")
+    traffic.wait_for_ping(red, "10.0.0.2")
+    refuse("threads")
+    switch.expected.append("no thread for connections")
+    switch.flows("br0", "table=0,arp,actions=normal", "table=0,ip,actions=ct(table=1)", "table=1,ct_state=+trk,ip,actions=normal")
+    assert traffic.ping(red, "10.0.0.2", limit=1) == 0
+    assert any("no thread for connections" in line and "TasksMax" in line for line in switch.log())
+    refuse("")
+    traffic.wait_for_ping(red, "10.0.0.2")
+    assert traffic.ping(green, "10.0.0.1") == 3
+
+
 def test_nothing_to_wait_on(switch):
     """The kernel does not let threads wait for a socket (fs.epoll.max_user_watches): tcx needs no more sockets."""
     switch.add_bridge("br0")
