@@ -74,6 +74,24 @@ def parsed_groups():
     return [name for name, _ in rows("dp/capability.h", "DP_KEY_GROUPS") if re.search(rf"\bDP_PART\({name}\)", parser)]
 
 
+# Fields that dp/path*.h do not name, because they are compared with others of one word (source addresses), a microflow or its
+# connections have them, or a packet of an established connection, which is no fragment, has none.
+NOT_OF_PATHS = {
+    "eth_src", "eth_type", "ip_proto", "ip_frag", "ip4_src", "ip4_dst", "ip6_src_hi", "ip6_src_lo", "ip6_dst", "tp_dst",
+    "recirc_id", "dp_hash", "ct_state", "ct_zone", "ct_mark", "ct_label", "ct_proto", "ct_tp_src", "ct_tp_dst", "ct_ip4_src",
+    "ct_ip4_dst", "ct_ip6_src", "ct_ip6_dst", "arp_hw0", "arp_hw1", "igmp_group", "mpls01", "mpls2", "nd_target", "nd_sll", "nd_tll",
+    "nd_reserved", "tun_flags", "tun_id", "tun_tos", "tun_ttl", "tun_tp_src", "tun_tp_dst", "tun_ip4_src", "tun_ip4_dst",
+    "tun_ip6_src", "tun_ip6_dst", "tun_options", "tun_options_len",
+}
+
+# Operations after which a packet still is that of the connection that its last ct() found: all others are in
+# dp_ct_is_forgotten() of dp/ct_op.h.  SET_IP4 is both: it is there by DP_HAS_FIRST.
+KEEP_THEIR_CONNECTION = {
+    "SET_ETH", "PUSH_VLAN", "POP_VLAN", "SET_MPLS", "SET_IP4", "SET_IP6", "SET_ICMP", "SET_ARP", "SET_ND", "SET_ND_EXT", "SET_MARK",
+    "SET_PRIORITY", "TRUNC", "HASH", "CT_CLEAR", "METER", "OUTPUT", "TNL_PUSH", "TNL_PUSH_CSUM", "TNL_POP", "TNL_POP_GENEVE", "CT",
+}
+
+
 def hooks(named=True):
     """The hooks of enum dpif_xdp_hook as their constants; those that users can set, by their words."""
     body = re.search(r"enum dpif_xdp_hook \{(.*?)\n\};", text("ovs/netdev/netdev_xdp.h"), re.DOTALL)[1]
@@ -90,6 +108,11 @@ def hooks(named=True):
     ("a hook is not in configuration.md", [name.lower() for name in hooks(False)], ["docs/reference/configuration.md"], r"`{}`"),
     ("a hook is not in the man page", [name.lower() for name in hooks(False)], ["docs/ovs-vswitchd-xdp.8"], r"(?m)^\.B {}$"),
     ("no action is compiled to it", operations(), COMPILER, r"\bDP_OP_{}\b"),
+    ("nobody says whether its packet still is of the connection that the last ct() found: dp_ct_is_forgotten(), or "
+     "KEEP_THEIR_CONNECTION in tests/test_recipes.py", [name for name in operations() if name not in KEEP_THEIR_CONNECTION],
+     ["dp/ct_op.h"], r"\bDP_OP_{}\b"),
+    ("the path cache does not compare a field: a packet that differs in it would be done like the others",
+     [name for name in key_fields() if name not in NOT_OF_PATHS], ["dp/path.h", "dp/path_learn.h"], r"\b{}\b"),
     ("coverage/show lacks a drop of programs", program_drops(), ["ovs/provider/drop_coverage.c"], r"\bDP_COUNTER_{}\b"),
     ("coverage/show lacks a drop of the engine", [name for name, _ in rows("ovs/datapath/datapath.h", "DPIF_XDP_DROPS")],
      ["ovs/provider/drop_coverage.c"], r"\bDPIF_XDP_DROP_{}\b"),

@@ -16,11 +16,63 @@ void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters
     }
 }
 
+/* Whether the last lookup of frames that are counted under 'reason' found a flow. */
+enum found { FOUND_NOTHING, FOUND, FOUND_FOR_ENGINE };
+
+/* A reason without a case does not compile. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+static enum found found_by(enum dp_reason reason)
+{
+    switch (reason) {
+    case DP_REASON_FORWARDED:
+    case DP_REASON_DROPPED:
+    case DP_REASON_METERED:
+    case DP_REASON_NO_OUTPUT:
+    case DP_REASON_NO_MEMORY:
+    case DP_REASON_OVER_MTU:
+    case DP_REASON_DETOUR:
+    case DP_REASON_NO_BUFFERS:
+        return FOUND;
+    case DP_REASON_UP_ENGINE:
+    case DP_REASON_UP_TUNNEL:
+    case DP_REASON_UP_CT:
+    case DP_REASON_UP_CT_NEW:
+        return FOUND_FOR_ENGINE;
+    case DP_REASON_UP_OFF:
+    case DP_REASON_UP_MISS:
+    case DP_REASON_UP_PARSE:
+    case DP_REASON_UP_CHECKSUM:
+    case DP_REASON_NO_SOCKET:           /* These three were on their way to the engine, with a flow or without. */
+    case DP_REASON_NO_HEADROOM:
+    case DP_REASON_TOO_LONG:
+    case DP_REASON_SEGMENTS:
+    case DP_REASON_UNKNOWN_PORT:
+    case DP_N_REASONS:
+        break;
+    }
+    return FOUND_NOTHING;
+}
+#pragma GCC diagnostic pop
+
 uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS])
 {
-    return counters[DP_COUNTER_FORWARDED] + counters[DP_COUNTER_DROPPED] + counters[DP_COUNTER_NO_OUTPUT]
-        + counters[DP_COUNTER_OVER_MTU] + counters[DP_COUNTER_NO_BUFFERS] + counters[DP_COUNTER_UP_ENGINE]
-        + counters[DP_COUNTER_DETOUR] + counters[DP_COUNTER_RECIRCULATED];
+    uint64_t sum = counters[DP_COUNTER_RECIRCULATED];
+
+    for (int i = 0; i < DP_N_REASONS; i++) {
+        sum += found_by(i) != FOUND_NOTHING ? counters[i] : 0;
+    }
+    return sum;
+}
+
+uint64_t oxdp_hits_for_engine(const uint64_t counters[DP_N_COUNTERS])
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < DP_N_REASONS; i++) {
+        sum += found_by(i) == FOUND_FOR_ENGINE ? counters[i] : 0;
+    }
+    return sum;
 }
 
 uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS])

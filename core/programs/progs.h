@@ -180,6 +180,9 @@ void oxdp_progs_get_totals(const struct oxdp_progs *progs, uint64_t ret_counters
  * recirculation. */
 uint64_t oxdp_hits(const uint64_t counters[DP_N_COUNTERS]);
 
+/* Those of oxdp_hits() whose frames went to the engine with their flow. */
+uint64_t oxdp_hits_for_engine(const uint64_t counters[DP_N_COUNTERS]);
+
 /* Frames that 'counters' are about: the sum over all reasons. */
 uint64_t oxdp_received(const uint64_t counters[DP_N_COUNTERS]);
 

@@ -185,6 +185,7 @@ take_matched(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         } else if (OVS_UNLIKELY(n_tracked)) {
             go_on_with_flow(flows, flow, n_tracked, packet,
                             parse_tcp_flags(packet, NULL, NULL, NULL));
+            ctx->cls_stats->n_cache_hit++;
         } else if (any_miss || dpif_xdp_flow_actions(flow)->uses_hash) {
             dp_packet_batch_add(batch, packet);
         } else {

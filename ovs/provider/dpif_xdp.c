@@ -169,7 +169,7 @@ dpif_xdp_get_stats(const struct dpif *dpif, struct dpif_dp_stats *stats)
     if (dp->progs) {
         oxdp_progs_get_totals(dp->progs, programs);
         uint64_t mask_hits = programs[DP_COUNTER_MASK_HIT];
-        uint64_t handed_over = programs[DP_COUNTER_UP_ENGINE];
+        uint64_t handed_over = oxdp_hits_for_engine(programs);
         uint64_t all = sum.n_cache_hit + oxdp_hits(programs);
 
         /* The engine counts packets whose flow a program found as cache hits;

@@ -89,8 +89,10 @@ static void
 report_hits(const struct dpif_xdp_query *query,
             const uint64_t n[DP_N_COUNTERS], struct json *report)
 {
-    put(query, report, "hits_without_masks",
-        oxdp_hits(n) - n[DP_COUNTER_MASK_HIT]);
+    uint64_t hits = oxdp_hits(n), by_masks = n[DP_COUNTER_MASK_HIT];
+
+    /* Frames may have been lost after a lookup that found their flow. */
+    put(query, report, "hits_without_masks", hits - MIN(hits, by_masks));
     put(query, report, "mask_hits", n[DP_COUNTER_MASK_HIT]);
     put(query, report, "masks_walked", n[DP_COUNTER_MASKS_WALKED]);
     put(query, report, "recirculated", n[DP_COUNTER_RECIRCULATED]);

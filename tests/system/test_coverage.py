@@ -97,6 +97,8 @@ def test_meter(hooked):
         red.send(*frames(COUNT))
     metered = lab.wait_until(lambda: program_drops(switch, "metered"), "drops of the meter")
     engine = stats(switch)["engine"]["drops"]["meter"]
+    programs = json.loads(switch.appctl("xdp/stats", "-f", "json"))["datapaths"][0]["programs"]
+    assert metered <= programs["hits_without_masks"] + programs["mask_hits"] <= 10 * COUNT      # Each had a flow.
     assert metered >= COUNT - 10
     grows(switch, "datapath_drop_meter", before, metered + engine)
 
