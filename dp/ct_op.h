@@ -168,14 +168,14 @@ DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
     return dp_has_frags(ctx) ? -1 : dp_ct_l4_is_good(ctx, run);
 }
 
-/* Whether operations, 'op' and those behind it, change addresses or ports: then a packet is not that of the connection
- * any more that its last ct() found. */
+/* Whether operations, 'op' and those behind it, change addresses, ports or ICMP's type: then a packet is not that of
+ * the connection any more that its last ct() found. */
 DP_INLINE int dp_ct_is_forgotten(const struct dp_op *op)
 {
     return op->needs & DP_HAS_FIRST     /* SET_IP4 of an address. */
         || op->codes & (1ull << DP_OP_SET_IP6_SRC | 1ull << DP_OP_SET_IP6_DST | 1ull << DP_OP_SET_TCP
-                        | 1ull << DP_OP_SET_UDP | 1ull << DP_OP_SET_SCTP | 1ull << DP_OP_PUSH_MPLS
-                        | 1ull << DP_OP_POP_MPLS);
+                        | 1ull << DP_OP_SET_UDP | 1ull << DP_OP_SET_SCTP | 1ull << DP_OP_SET_ICMP
+                        | 1ull << DP_OP_PUSH_MPLS | 1ull << DP_OP_POP_MPLS);
 }
 
 /* What matches of the next pass see. */

@@ -87,7 +87,7 @@ NOT_OF_PATHS = {
 # Operations after which a packet still is that of the connection that its last ct() found: all others are in
 # dp_ct_is_forgotten() of dp/ct_op.h.  SET_IP4 is both: it is there by DP_HAS_FIRST.
 KEEP_THEIR_CONNECTION = {
-    "SET_ETH", "PUSH_VLAN", "POP_VLAN", "SET_MPLS", "SET_IP4", "SET_IP6", "SET_ICMP", "SET_ARP", "SET_ND", "SET_ND_EXT", "SET_MARK",
+    "SET_ETH", "PUSH_VLAN", "POP_VLAN", "SET_MPLS", "SET_IP4", "SET_IP6", "SET_ARP", "SET_ND", "SET_ND_EXT", "SET_MARK",
     "SET_PRIORITY", "TRUNC", "HASH", "CT_CLEAR", "METER", "OUTPUT", "TNL_PUSH", "TNL_PUSH_CSUM", "TNL_POP", "TNL_POP_GENEVE", "CT",
 }
 
