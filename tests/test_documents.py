@@ -179,3 +179,11 @@ def test_tables_are_looked_at(text, wrong):
 ])
 def test_links_are_looked_at(text, wrong):
     assert len(list(broken_links(TOP / "x.md", text))) == wrong
+
+
+def test_glossary_is_in_order():
+    words = re.findall(r"^\| ([^|]+?) \|", (TOP / "docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)[1:]
+    plain = [re.sub(r"[^a-z0-9 ]", "", word.lower()) for word in words]
+    assert len(words) > 40
+    assert plain == sorted(plain), "docs/glossary.md is in the order of the alphabet: " + ", ".join(
+        word for before, after, word in zip(plain, plain[1:], words[1:]) if before > after)
