@@ -200,6 +200,7 @@ void oxdp_ct_list_free(struct oxdp_ct *ct)
 
 /* One connection of 'old' becomes connection 'to'.  Returns false if the buckets are full. */
 static bool copy_one(struct oxdp_ct *ct, struct dp_ct_tables *old, uint32_t from, uint32_t to)
+    OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
 {
     const struct dp_ct_marks *pair = &old->marks[old->keys[from].marks];
     const uint64_t label[2] = { pair->label[0], pair->label[1] };

@@ -22,6 +22,7 @@ struct oxdp_ct_marks_index {
 };
 
 int oxdp_ct_marks_create(struct oxdp_ct *ct)
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
 {
     struct oxdp_ct_marks_index *m = calloc(1, sizeof *m);
 
@@ -42,6 +43,7 @@ int oxdp_ct_marks_create(struct oxdp_ct *ct)
 }
 
 void oxdp_ct_marks_destroy(struct oxdp_ct *ct)
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared any more. */
 {
     if (ct->marks) {
         free(ct->marks->chains);
@@ -53,6 +55,7 @@ void oxdp_ct_marks_destroy(struct oxdp_ct *ct)
 }
 
 static uint32_t *chain_of(struct oxdp_ct *ct, uint32_t mark, const uint64_t label[2])
+    OXDP_REQUIRES(oxdp_ct_mutex)
 {
     const uint64_t *key = (const uint64_t *) ct->mem.head->hash_key;
     uint64_t hash = dp_hash_word(label[0], key[0]) + dp_hash_word(label[1], key[1]) + dp_hash_word(mark, key[2]);
@@ -61,6 +64,7 @@ static uint32_t *chain_of(struct oxdp_ct *ct, uint32_t mark, const uint64_t labe
 }
 
 static void link(struct oxdp_ct *ct, uint32_t i)
+    OXDP_REQUIRES(oxdp_ct_mutex)
 {
     const struct dp_ct_marks *pair = &ct->mem.marks[i];
     const uint64_t label[2] = { pair->label[0], pair->label[1] };
@@ -105,6 +109,7 @@ bool oxdp_ct_marks_hold(struct oxdp_ct *ct, uint32_t i)
 }
 
 void oxdp_ct_marks_rebuild(struct oxdp_ct *ct)
+    OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
 {
     bool fresh = !ct->mem.head->n_conns && !ct->inherited;      /* Nothing is read of what was never written. */
 
@@ -120,6 +125,7 @@ void oxdp_ct_marks_rebuild(struct oxdp_ct *ct)
 }
 
 static void unlink_pair(struct oxdp_ct *ct, uint32_t i)
+    OXDP_REQUIRES(oxdp_ct_mutex)
 {
     const struct dp_ct_marks *pair = &ct->mem.marks[i];
     const uint64_t label[2] = { pair->label[0], pair->label[1] };

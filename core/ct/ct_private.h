@@ -43,7 +43,7 @@ struct oxdp_ct {
     uint32_t sweep_seen OXDP_GUARDED_BY(oxdp_ct_mutex);     /* connections that it saw in this round, */
     uint32_t sweep_wanted OXDP_GUARDED_BY(oxdp_ct_mutex);   /* and how many there were when it began. */
 
-    struct oxdp_ct_marks_index *marks;
+    struct oxdp_ct_marks_index *marks OXDP_GUARDED_BY(oxdp_ct_mutex);
     /* oxdp_ct_policy_get() without _put(). */
     uint32_t policy_holders[OXDP_CT_POLICIES] OXDP_GUARDED_BY(oxdp_ct_mutex);
     /* Until oxdp_ct_taken_over(): tables of another size, and by index what was copied from them; NULL: nothing. */
@@ -53,7 +53,7 @@ struct oxdp_ct {
     /* What flows of the previous instance's programs may name, until oxdp_ct_taken_over(): by pair, whether it is held
      * for them;
      * NULL: nothing.  All policies are.  Made by oxdp_ct_create(). */
-    bool *inherited;
+    bool *inherited OXDP_GUARDED_BY(oxdp_ct_mutex);
 };
 
 static inline void oxdp_ct_lock(struct oxdp_ct *ct)
@@ -109,16 +109,16 @@ void oxdp_ct_list_free(struct oxdp_ct *);
 /* The connection 'index' leaves. */
 void oxdp_ct_leave(struct oxdp_ct *, uint32_t index) OXDP_REQUIRES(oxdp_ct_mutex);
 
-/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one; called with the mutex, except the
- * first two.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.  The content of a pair
- * that nobody holds stays until oxdp_ct_marks_reclaim_end(). */
+/* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one.  The first four are called
+ * while nobody else has the tables.  Pair 0 is that of zeros, and what oxdp_ct_marks_get() returns if there is no room.
+ * The content of a pair that nobody holds stays until oxdp_ct_marks_reclaim_end(). */
 int oxdp_ct_marks_create(struct oxdp_ct *);
 void oxdp_ct_marks_destroy(struct oxdp_ct *);
-uint32_t oxdp_ct_marks_get(struct oxdp_ct *, uint32_t mark, const uint64_t label[2]);
 bool oxdp_ct_marks_hold(struct oxdp_ct *, uint32_t i);  /* Of an adopted connection; false if 'i' is no pair. */
 void oxdp_ct_marks_rebuild(struct oxdp_ct *);   /* After all of them. */
-void oxdp_ct_marks_put(struct oxdp_ct *, uint32_t i);
-bool oxdp_ct_marks_reclaim_begin(struct oxdp_ct *);
-void oxdp_ct_marks_reclaim_end(struct oxdp_ct *);
+uint32_t oxdp_ct_marks_get(struct oxdp_ct *, uint32_t mark, const uint64_t label[2]) OXDP_REQUIRES(oxdp_ct_mutex);
+void oxdp_ct_marks_put(struct oxdp_ct *, uint32_t i) OXDP_REQUIRES(oxdp_ct_mutex);
+bool oxdp_ct_marks_reclaim_begin(struct oxdp_ct *) OXDP_REQUIRES(oxdp_ct_mutex);
+void oxdp_ct_marks_reclaim_end(struct oxdp_ct *) OXDP_REQUIRES(oxdp_ct_mutex);
 
 #endif /* core/ct/ct_private.h */
