@@ -187,3 +187,17 @@ def test_glossary_is_in_order():
     assert len(words) > 40
     assert plain == sorted(plain), "docs/glossary.md is in the order of the alphabet: " + ", ".join(
         word for before, after, word in zip(plain, plain[1:], words[1:]) if before > after)
+
+
+def test_first_screen():
+    """What the README says before its first section: one sentence, a picture, a plot, the two commands, the state."""
+    first = (TOP / "README.md").read_text(encoding="utf-8").split("\n## ")[0]
+    assert first.count("\n") <= 50, "the README's first screen has more than 50 lines: move what is not for everybody to docs/"
+    for what, pattern in (("a picture of the packet's way", r"(?m)^ {4}.*\[ XDP \]"), ("a plot", r"!\[[^]]+\]\("),
+                          ("make demo", "make demo"), ("make check", "make check"), ("the state", r"\*\*State: ")):
+        assert re.search(pattern, first), f"the README's first screen lacks {what}"
+
+
+def test_the_page_of_benchmarks_is_short():
+    n = len((TOP / "docs/benchmarks.md").read_text(encoding="utf-8").splitlines())
+    assert n <= 200, f"docs/benchmarks.md has {n} lines: what is of one case belongs to its page in docs/benchmarks/"
