@@ -5,6 +5,7 @@
 
 #include "ovs/fastpath/fastpath.h"
 
+#include "core/tables/table.h"
 #include "dp/table.h"
 #include "ovs/fastpath/compile.h"
 #include "ovs/datapath/datapath.h"
@@ -155,10 +156,34 @@ is_left_to_tcx(const struct dpif_xdp_flow *flow)
             && flow->fp.hook != DPIF_XDP_HOOK_TCX);
 }
 
-/* fastpath.c: where programs take the packets of a port:
+/* What all flows with one mask share. */
+struct dpif_xdp_mask_memo {
+    struct dpif_xdp_compiled_mask compiled;
+    struct oxdp_mask_hint hint;
+};
+
+/* hooks.c: that of the mask of a flow. */
+struct dpif_xdp_mask_memo *dpif_xdp_fastpath_mask(
+    const struct dpif_xdp_flow *);
+
+/* hooks.c: where programs take the packets of a port:
  * DPIF_XDP_HOOK_EITHER if it has no device (a tunnel). */
 enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
                                              odp_port_t);
+
+/* Hooks whose programs are to run a flow. */
+#define DPIF_XDP_AT_XDP (1 << 0)
+#define DPIF_XDP_AT_TCX (1 << 1)
+
+/* hooks.c: compiles a flow for the programs that meet its packets at 'hook',
+ * for the engine if they cannot run it: then it returns why.  '*matches':
+ * programs find the flow, whatever they do then.  Stores in '*ret_hooks',
+ * DPIF_XDP_AT_*, which run it. */
+enum dpif_xdp_fastpath_reason dpif_xdp_fastpath_compile(
+    const struct dpif_xdp_dp *, enum dpif_xdp_hook hook,
+    const struct dpif_xdp_flow *, const struct flow *key,
+    struct dpif_xdp_compiled *, bool *matches, unsigned int *ret_hooks)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* drops.c: entry 'index' was put into the tables; it is gone, having counted
  * 'n_packets'. */
