@@ -140,3 +140,7 @@ def test_oracle_meets_every_header(corpus):
     assert len(headers()) > 12
     assert not lacking, \
         f"no input in tests/fuzz/corpus/{corpus} has DP_{', DP_'.join(lacking)}: add one (CONTRIBUTING.md, A match field)"
+
+
+def test_a_forgotten_place_is_seen():
+    assert forgotten(["CT_CLEAR", "FLY"], COMPILER, r"\bDP_OP_{}\b") == ["FLY"]
