@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/error.h"
 #include "core/kernel/libbpf_log.h"
@@ -23,6 +25,7 @@
 
 #define LOG_SIZE (UINT32_MAX >> 8)      /* As much as the kernel takes; only what it writes becomes memory. */
 #define LAST_WORDS 400                  /* Of the verifier, at most. */
+#define INTERRUPT_NS (5 * 1000 * 1000)  /* Between two signals to a thread that shall give up. */
 
 static int load(const struct oxdp_progs *progs, struct bpf_object *object, int *ret_fd,
                 struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error);
@@ -142,4 +145,31 @@ static const char *last_words(char *verifier_log)
         }
     }
     return start;
+}
+
+static void heed(int number)
+{
+    (void) number;
+}
+
+/* The verifier looks for signals, and then says EAGAIN (kernel/bpf/verifier.c, do_check()); libbpf tries five times,
+ * and five times more with a log.  Nobody else uses SIGURG here: a socket would have to ask for it. */
+void oxdp_load_give_up(pthread_t thread)
+{
+    struct sigaction action = { .sa_handler = heed };
+    struct sigaction before;
+    struct timespec next;
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGURG, &action, &before);
+    do {
+        pthread_kill(thread, SIGURG);
+        clock_gettime(CLOCK_MONOTONIC, &next);
+        next.tv_nsec += INTERRUPT_NS;
+        if (next.tv_nsec >= 1000 * 1000 * 1000) {
+            next.tv_nsec -= 1000 * 1000 * 1000;
+            next.tv_sec++;
+        }
+    } while (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &next));
+    sigaction(SIGURG, &before, NULL);
 }

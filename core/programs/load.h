@@ -3,6 +3,7 @@
 #ifndef OXDP_LOAD_H
 #define OXDP_LOAD_H 1
 
+#include <pthread.h>
 #include <stdbool.h>
 
 struct dp_capability;
@@ -17,5 +18,9 @@ struct oxdp_progs;
 int oxdp_program_load(const struct oxdp_progs *progs, const struct oxdp_program *program,
                       const struct oxdp_constants *constants, const struct dp_omit *omit, int *ret_fd,
                       struct dp_capability *ret_capability, bool *ret_multi_buffer, char **ret_error);
+
+/* Waits for the end of 'thread', whose programs nobody wants any more.  What the kernel verifies for it, which takes up
+ * to a second of CPU time for each program and many seconds on a busy machine, is broken off.  One thread at a time. */
+void oxdp_load_give_up(pthread_t thread);
 
 #endif /* core/programs/load.h */

@@ -67,7 +67,7 @@ void oxdp_special_stop(struct oxdp_progs *progs)
     s->stop = true;
     pthread_cond_signal(&s->wake);
     oxdp_special_unlock(progs);
-    pthread_join(s->thread, NULL);
+    oxdp_load_give_up(s->thread);
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->wake);
     pthread_mutex_destroy(&s->mutex);

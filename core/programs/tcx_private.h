@@ -55,7 +55,7 @@ int oxdp_tcx_trace_go_on(struct oxdp_progs *progs, char **ret_error);
 /* tcx_trace.c: gives ports the program that cannot trace; does not wait for the thread. */
 void oxdp_tcx_trace_end(struct oxdp_progs *progs);
 
-/* tcx_trace.c: waits for the thread, if there is one, and gives up what it loaded. */
+/* tcx_trace.c: ends the thread, if there is one, and gives up what it loaded. */
 void oxdp_tcx_trace_stop(struct oxdp_tcx *tcx);
 
 /* Gives ports the program that they are to have, each from one packet to the next. */

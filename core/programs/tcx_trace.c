@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/programs/load.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/tcx_private.h"
 
@@ -62,7 +63,7 @@ void oxdp_tcx_trace_stop(struct oxdp_tcx *tcx)
     struct oxdp_tcx_loading *loading = tcx->loading;
 
     if (loading) {
-        pthread_join(loading->thread, NULL);
+        oxdp_load_give_up(loading->thread);
         bpf_object__close(loading->object);
         free(loading->error);
         free(loading);

@@ -227,7 +227,7 @@ void oxdp_track_stop(struct oxdp_progs *progs)
     struct oxdp_track *track = progs->track;
 
     if (track) {
-        pthread_join(track->thread, NULL);
+        oxdp_load_give_up(track->thread);
         progs->track = NULL;
         destroy(progs, track);
     }

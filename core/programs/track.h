@@ -34,7 +34,7 @@ bool oxdp_track_is_done(const struct oxdp_progs *progs);
  * (malloc'd), and nothing has changed.  A program of a user that does not load over the tables stays as it is. */
 int oxdp_track_end(struct oxdp_progs *progs, char **ret_error);
 
-/* Waits for the thread, if it runs, and gives up what it loaded. */
+/* Ends the thread, if it runs, and gives up what it loaded. */
 void oxdp_track_stop(struct oxdp_progs *progs);
 
 #endif /* core/programs/track.h */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into the daemon: the kernel as it is not here.  The file that REFUSE names says what it refuses:
+/* Preloaded into the daemon: the kernel as it is not here.  The file that REFUSE names says what it refuses, or does
+ * late:
  *
  *     tcx         links at tcx, as before Linux 6.6
  *     update      other programs for links
@@ -13,6 +14,8 @@
  *                                        the
  *                 capability, and CAP_SYS_ADMIN, which includes two of them, and get them back
  *     busy        AF_XDP sockets, as while it still closes others on their queues; the first one makes $REFUSE.busy
+ *     slow        the verifier takes half a minute for a large program, as on a very busy machine, unless a signal
+ *                 comes; the first one makes $REFUSE.slow
  */
 #include <bpf/bpf.h>
 #include <dlfcn.h>
@@ -31,10 +34,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ATTACH_TCX_INGRESS 46
 #define LARGE (16 << 10)              /* Bytes of BPF. */
+#define SLOW_SECONDS 30
 
 static bool refuses(const char *what)
 {
@@ -49,6 +54,15 @@ static bool refuses(const char *what)
         close(fd);
     }
     return strstr(text, what);
+}
+
+/* Makes $REFUSE.'what', by which a test knows that it has come to this. */
+static void leave_mark(const char *what)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s.%s", getenv("REFUSE"), what);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
 }
 
 typedef long next_syscall(long, ...);
@@ -135,6 +149,13 @@ long syscall(long number, ...)
         errno = EPERM;
         return -1;
     }
+    if (refuses("slow") && ((const union bpf_attr *) a[1])->insn_cnt > LARGE / sizeof(struct bpf_insn)) {
+        leave_mark("slow");
+        if (nanosleep(&(struct timespec) { .tv_sec = SLOW_SECONDS }, NULL)) {
+            errno = EAGAIN;
+            return -1;
+        }
+    }
     ret = next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (ret >= 0 && refuses("large") && is_large(next, ret)) {
         close(ret);
@@ -186,13 +207,10 @@ ssize_t send(int fd, const void *data, size_t len, int flags)
 
 int bind(int fd, const struct sockaddr *address, socklen_t len)
 {
-    char path[PATH_MAX];
-
     if (address->sa_family != AF_XDP || !refuses("busy")) {
         return syscall(SYS_bind, fd, address, len);
     }
-    snprintf(path, sizeof path, "%s.busy", getenv("REFUSE"));
-    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    leave_mark("busy");
     errno = EBUSY;
     return -1;
 }

@@ -2,6 +2,8 @@
 """A kernel that refuses the daemon something for a while (refuse.c): a port is served by what is left, its "error" says why,
 and as soon as the kernel permits it the port is as it should be, by itself, with the number that it had."""
 import pathlib
+import re
+import time
 
 import pytest
 
@@ -109,6 +111,31 @@ def test_privilege_that_returns(switch, hook):
         assert switch.error(device).endswith("the engine serves the port alone, through a packet socket")
     traffic.wait_for_ping(red, "10.0.0.2")
     check_return(switch, red, green, hook)
+
+
+@pytest.mark.parametrize("what", ("tracks", "traces"))
+def test_end_while_programs_load(switch, what):
+    """Not even on a busy machine, where the verifier takes long, does the end of the daemon wait for programs that nobody
+    needs any more: who waits for that end would kill it, and devices would stay."""
+    switch.add_bridge("br0")
+    red, _ = plug(switch, "tcx")
+    until_used(switch, "tcx")
+    traffic.wait_for_ping(red, "10.0.0.2")
+    begun = pathlib.Path(f"{REFUSE}.slow")
+    begun.unlink(missing_ok=True)
+    refuse("slow")
+    if what == "tracks":
+        switch.flows("br0", "priority=2,arp,actions=normal", "priority=1,ip,actions=ct(commit),normal")
+        traffic.wait_for_ping(red, "10.0.0.2")
+    else:
+        switch.appctl("xdp/trace-start", "port=to-red")
+    lab.wait_until(begun.exists, "a thread that loads programs")
+    since = time.monotonic()
+    switch.stop(cleanup=True)
+    assert time.monotonic() - since < 20        # Half of the time that one program takes.
+    assert not re.search(r"ovs-xdp|br0", lab.run("ip", "-o", "link"))
+    refuse("")
+    switch.start()
 
 
 NEEDS = {"cap_bpf": "CAP_BPF", "cap_perfmon": "CAP_PERFMON", "cap_net_raw": "CAP_NET_RAW"}
