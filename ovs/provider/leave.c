@@ -36,6 +36,8 @@ __wrap_bridge_exit(bool delete_datapath)
     if (!delete_datapath) {
         atomic_store(&leaving, true);
         dpif_xdp_for_each(end_upcalls, NULL);
+    } else {
+        dpif_xdp_version_forget();
     }
     __real_bridge_exit(delete_datapath);
 }

@@ -14,6 +14,7 @@
 struct dpif_op;
 struct dpif_xdp_dp;
 struct json;
+struct ovsrec_open_vswitch;
 struct smap;
 
 /* operate.c, as the member of struct dpif_class. */
@@ -40,6 +41,11 @@ void dpif_xdp_config_report(const struct dpif_xdp_dp *, struct json *report)
  * leaves the flow as it is, and returns whether that was all. */
 bool dpif_xdp_is_leaving(void);
 bool dpif_xdp_leaving_operate(struct dpif *, struct dpif_op *);
+
+/* version.c: writes OVS-XDP's version into 'row', in the transaction that is
+ * open; takes it away again, in one of its own. */
+void dpif_xdp_version_tell(const struct ovsrec_open_vswitch *row);
+void dpif_xdp_version_forget(void);
 
 /* appctl.c: registers the commands xdp/... */
 void dpif_xdp_appctl_init(void);

@@ -197,4 +197,5 @@ __wrap_ovsrec_open_vswitch_set_datapath_types(
                                                   sset_count(&all));
     free(array);
     sset_destroy(&all);
+    dpif_xdp_version_tell(row);
 }

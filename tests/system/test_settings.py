@@ -19,11 +19,12 @@ def _only_xdp():
         pytest.skip("these are settings of type xdp")
 
 
-def warnings(switch):
-    """What is wrong with other_config, by the log and by xdp/show."""
-    logged = [line.split("|WARN|ovs-xdp: ")[1] for line in switch.log() if "|dpif_xdp_config|WARN|ovs-xdp: " in line]
-    shown = re.findall(r"^  warning: (.*)$", switch.appctl("xdp/show"), re.MULTILINE)
-    return logged, shown
+def warnings(switch, n_logged=0):
+    """What is wrong with other_config, by the log, when it has so many lines of it, and by xdp/show."""
+    def logged():
+        return [line.split("|WARN|ovs-xdp: ")[1] for line in switch.log() if "|dpif_xdp_config|WARN|ovs-xdp: " in line]
+    lab.wait_until(lambda: len(logged()) >= n_logged, f"{n_logged} lines of the log")       # A thread writes them.
+    return logged(), re.findall(r"^  warning: (.*)$", switch.appctl("xdp/show"), re.MULTILINE)
 
 
 def test_wrong_settings_are_said_once(network):
@@ -45,11 +46,11 @@ def test_wrong_settings_are_said_once(network):
                       for setting, sentence in wrong.items())
     switch.vsctl("set", "open", ".", *(f"other_config:{setting}" for setting in wrong))
     switch.vsctl("set", "open", ".", "external_ids:again=1")
-    logged, shown = warnings(switch)
+    logged, shown = warnings(switch, len(expected))
     assert shown == expected and sorted(logged) == expected
 
     switch.vsctl("set", "open", ".", "other_config:xdp-flows=abc", "other_config:pmd-cpu-mask=zzz")
-    logged, shown = warnings(switch)
+    logged, shown = warnings(switch, len(expected) + 2)
     assert ("other_config:xdp-flows=abc: allowed are numbers from 0 to 2097152, 200000 is used" in shown
             and "other_config:pmd-cpu-mask=zzz: expected hexadecimal digits; engine threads are bound to no CPU" in shown)
     assert len(shown) == len(expected) and len(logged) == len(expected) + 2
@@ -68,7 +69,22 @@ def test_version(network):
     assert said == f"OVS-XDP {ours}"
     assert switch.log()[1].endswith(f"|INFO|ovs-vswitchd (Open vSwitch) {theirs}, of OVS-XDP {ours}"), switch.log()[:3]
     assert switch.get("bridge", "br0", "datapath_version") == f"OVS-XDP {ours}, Open vSwitch {theirs}"
-    assert switch.get("open", ".", "external_ids") == {} == switch.get("open", ".", "other_config")     # Not ours to write.
+    assert switch.get("open", ".", "external_ids") == {"ovs-xdp-version": ours} and not switch.get("open", ".", "other_config")
+
+
+def test_version_in_the_database_is_that_of_who_serves_it(network):
+    """A restart writes it again, the end takes it away, and keys of others stay."""
+    switch = network.switch
+    ours = switch.get("open", ".", "external_ids")["ovs-xdp-version"]
+    switch.stop()
+    switch.vsctl("--no-wait", "set", "open", ".", "external_ids:ovs-xdp-version=0.0.1", "external_ids:system-id=mine")
+    switch.start()
+    lab.wait_until(lambda: switch.get("open", ".", "external_ids")["ovs-xdp-version"] == ours, "its version")
+    switch.vsctl("set", "open", ".", "external_ids:system-id=another")
+    assert switch.get("open", ".", "external_ids") == {"ovs-xdp-version": ours, "system-id": "another"}
+    switch.stop(cleanup=True)
+    lab.wait_until(lambda: switch.get("open", ".", "external_ids") == {"system-id": "another"}, "the version to go")
+    switch.start()
 
 
 def test_second_daemon_is_refused(network):
