@@ -13,6 +13,7 @@
 #include "openvswitch/shash.h"
 #include "ovs-thread.h"
 #include "ovs/base/locks.h"
+#include "simap.h"
 #include "smap.h"
 #include "util.h"
 
@@ -81,12 +82,14 @@ dpif_xdp_internal_sweep(void)
     }
 }
 
-/* Hardware addresses that Open vSwitch has given interfaces: by name, a struct
- * eth_addr. */
-static struct ovs_mutex addresses_mutex OVS_ACQ_AFTER(dpif_xdp_netdev_mutex)
+/* Hardware addresses that Open vSwitch has given interfaces, by name a struct
+ * eth_addr; and the last MTU of each, if it was refused. */
+static struct ovs_mutex names_mutex OVS_ACQ_AFTER(dpif_xdp_netdev_mutex)
     = OVS_MUTEX_INITIALIZER;
-static struct shash addresses OVS_GUARDED_BY(addresses_mutex)
+static struct shash addresses OVS_GUARDED_BY(names_mutex)
     = SHASH_INITIALIZER(&addresses);
+static struct simap refused_mtus OVS_GUARDED_BY(names_mutex)
+    = SIMAP_INITIALIZER(&refused_mtus);
 
 static int
 set_etheraddr(struct netdev *netdev, const struct eth_addr mac)
@@ -94,10 +97,10 @@ set_etheraddr(struct netdev *netdev, const struct eth_addr mac)
     int error = netdev_linux_class.set_etheraddr(netdev, mac);
 
     if (!error) {
-        ovs_mutex_lock(&addresses_mutex);
+        ovs_mutex_lock(&names_mutex);
         free(shash_replace(&addresses, netdev_get_name(netdev),
                            xmemdup(&mac, sizeof mac)));
-        ovs_mutex_unlock(&addresses_mutex);
+        ovs_mutex_unlock(&names_mutex);
     }
     return error;
 }
@@ -109,12 +112,12 @@ dpif_xdp_internal_restore(struct netdev *netdev, char **errorp)
     const struct eth_addr *mac;
 
     if (!error) {
-        ovs_mutex_lock(&addresses_mutex);
+        ovs_mutex_lock(&names_mutex);
         mac = shash_find_data(&addresses, netdev_get_name(netdev));
         if (mac) {
             netdev_linux_class.set_etheraddr(netdev, *mac);
         }
-        ovs_mutex_unlock(&addresses_mutex);
+        ovs_mutex_unlock(&names_mutex);
     }
     return error;
 }
@@ -149,9 +152,10 @@ destruct(struct netdev *netdev)
 {
     netdev_linux_class.destruct(netdev);
     oxdp_internal_delete(netdev_get_name(netdev));
-    ovs_mutex_lock(&addresses_mutex);
+    ovs_mutex_lock(&names_mutex);
     free(shash_find_and_delete(&addresses, netdev_get_name(netdev)));
-    ovs_mutex_unlock(&addresses_mutex);
+    simap_find_and_delete(&refused_mtus, netdev_get_name(netdev));
+    ovs_mutex_unlock(&names_mutex);
 }
 
 /* The host's sent packets are the switch's received ones.  What the switch
@@ -204,6 +208,29 @@ get_features(const struct netdev *netdev, enum netdev_features *current,
             : ENODEV);
 }
 
+/* Says in 'status' what is wrong with the MTU that is, or was asked for. */
+static void
+add_warning(const struct netdev *netdev, struct smap *status)
+{
+    unsigned int refused;
+    int mtu;
+
+    ovs_mutex_lock(&names_mutex);
+    refused = simap_get(&refused_mtus, netdev_get_name(netdev));
+    ovs_mutex_unlock(&names_mutex);
+    if (netdev_get_mtu(netdev, &mtu)) {
+        return;
+    }
+    if (mtu > (int) oxdp_max_internal_mtu()) {
+        smap_add_format(status, "xdp-warning", MTU_WARNING,
+                        oxdp_max_internal_mtu());
+    } else if (refused && netdev->mtu_user_config) {
+        smap_add_format(status, "xdp-warning", "mtu_request=%u is too large: "
+                        "at most %u, the MTU stays %d", refused,
+                        oxdp_max_internal_mtu(), mtu);
+    }
+}
+
 /* What of the port stands in the status of its device, and what users may have
  * set wrong themselves. */
 static int
@@ -213,12 +240,9 @@ get_status(const struct netdev *netdev, struct smap *status)
     bool here = is_here(netdev);
     int error = here ? netdev_linux_class.get_status(netdev, status) : ENODEV;
     struct netdev *device;
-    int mtu;
 
-    if (here && !netdev_get_mtu(netdev, &mtu)
-        && mtu > (int) oxdp_max_internal_mtu()) {
-        smap_add_format(status, "xdp-warning", MTU_WARNING,
-                        oxdp_max_internal_mtu());
+    if (here) {
+        add_warning(netdev, status);
     }
     if (!dpif_xdp_internal_open_device(netdev, &device)) {
         struct smap its = SMAP_INITIALIZER(&its);
@@ -237,10 +261,32 @@ get_status(const struct netdev *netdev, struct smap *status)
     return smap_is_empty(status) ? error : 0;
 }
 
+/* Notes that 'mtu' was refused, 0: none was.  Who looks at a change of the
+ * device may ask for the same again: that is no news. */
+static void
+note_refused(struct netdev *netdev, unsigned int mtu)
+{
+    const char *name = netdev_get_name(netdev);
+    bool changed;
+
+    ovs_mutex_lock(&names_mutex);
+    changed = simap_get(&refused_mtus, name) != mtu;
+    if (changed) {
+        simap_put(&refused_mtus, name, mtu);
+    }
+    ovs_mutex_unlock(&names_mutex);
+    if (changed) {
+        netdev_change_seq_changed(netdev);
+    }
+}
+
 static int
 set_mtu(struct netdev *netdev, int mtu)
 {
-    if (mtu > (int) oxdp_max_internal_mtu()) {
+    bool refused = mtu > (int) oxdp_max_internal_mtu();
+
+    note_refused(netdev, refused ? mtu : 0);
+    if (refused) {
         VLOG_ERR("%s: MTU %d is too large: set it to at most %u",
                  netdev_get_name(netdev), mtu, oxdp_max_internal_mtu());
         return EINVAL;

@@ -291,6 +291,20 @@ netdev_xdp_set_policing(struct netdev *netdev, uint32_t kbits_rate,
     return policed ? EOPNOTSUPP : 0;
 }
 
+static int
+netdev_xdp_set_mtu(struct netdev *netdev, int mtu)
+{
+    int error = netdev_linux_class.set_mtu(netdev, mtu);
+    char *text = (!error ? NULL
+                  : xasprintf("mtu_request=%d: the device refuses it (%s), "
+                              "its MTU stays as it is", mtu,
+                              ovs_strerror(error)));
+
+    dpif_xdp_netdev_set_warning(netdev, DPIF_XDP_WARNING_MTU_REQUEST, text);
+    free(text);
+    return error;
+}
+
 void
 dpif_xdp_netdev_register(void)
 {
@@ -303,6 +317,7 @@ dpif_xdp_netdev_register(void)
     netdev_xdp_class.get_stats = netdev_xdp_get_stats;
     netdev_xdp_class.get_custom_stats = netdev_xdp_get_custom_stats;
     netdev_xdp_class.get_status = netdev_xdp_get_status;
+    netdev_xdp_class.set_mtu = netdev_xdp_set_mtu;
     netdev_xdp_class.set_policing = netdev_xdp_set_policing;
     netdev_xdp_class.set_qos = netdev_xdp_set_qos;
     netdev_xdp_class.rxq_construct = netdev_xdp_rxq_construct;

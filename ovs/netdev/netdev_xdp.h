@@ -84,6 +84,7 @@ enum dpif_xdp_warning {
     DPIF_XDP_WARNING_GUEST,             /* The hook costs a guest's
                                          * offloads. */
     DPIF_XDP_WARNING_MTU,
+    DPIF_XDP_WARNING_MTU_REQUEST,       /* mtu_request. */
     DPIF_XDP_WARNING_GENERIC,           /* Generic XDP by default. */
     DPIF_XDP_WARNING_QUEUES,            /* virtio_net has none for XDP. */
     DPIF_XDP_WARNING_USERS,             /* The host uses the device, too. */

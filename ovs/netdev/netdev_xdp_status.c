@@ -148,7 +148,11 @@ add_warnings(struct netdev_xdp *netdev, struct smap *status)
     struct ds ds = DS_EMPTY_INITIALIZER;
 
     for (size_t i = 0; i < DPIF_XDP_N_WARNINGS; i++) {
-        add_sentence(&ds, netdev->warnings[i]);
+        /* Nobody says when mtu_request goes. */
+        if (i != DPIF_XDP_WARNING_MTU_REQUEST
+            || netdev->up.up.mtu_user_config) {
+            add_sentence(&ds, netdev->warnings[i]);
+        }
     }
     if (on_tcx && netdev->config.has_obj) {
         add_sentence(&ds, OBJ_WARNING);

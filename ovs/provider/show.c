@@ -61,6 +61,24 @@ report_rxq(const struct dpif_xdp_rxq *rxq, size_t number, struct json *queues)
     }
 }
 
+/* What is wrong with 'port': of an internal port, its interface may have a
+ * warning that its device has not. */
+static void
+report_complaints(const struct dpif_xdp_port *port,
+                  const struct smap *of_device, struct json *report)
+{
+    const char *warning = smap_get(of_device, "xdp-warning");
+    struct smap status = SMAP_INITIALIZER(&status);
+
+    if (!warning && port->netdev != port->dev) {
+        netdev_get_status(port->netdev, &status);
+        warning = smap_get(&status, "xdp-warning");
+    }
+    dpif_xdp_report_text(report, "error", smap_get(of_device, "xdp-error"));
+    dpif_xdp_report_text(report, "warning", warning);
+    smap_destroy(&status);
+}
+
 static void
 report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
               struct json *report)
@@ -73,8 +91,7 @@ report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
                          smap_get_def(&status, "xdp-mode", "none"));
     dpif_xdp_report_text(report, "hook",
                          smap_get_def(&status, "xdp-hook", "none"));
-    dpif_xdp_report_text(report, "error", smap_get(&status, "xdp-error"));
-    dpif_xdp_report_text(report, "warning", smap_get(&status, "xdp-warning"));
+    report_complaints(port, &status, report);
     smap_destroy(&status);
 
     dpif_xdp_report_bool(report, "open",
@@ -382,6 +399,7 @@ text_queue(const struct json *queue, struct ds *ds)
 static void
 text_port(const struct json *port, struct ds *ds)
 {
+    static const char *const complaints[] = { "error", "warning" };
     const struct json *engine = dpif_xdp_report_get(port, "engine");
     const struct json *queues = dpif_xdp_report_get(port, "queues");
 
@@ -392,6 +410,13 @@ text_port(const struct json *port, struct ds *ds)
     }
     text_tunnel(port, ds);
     ds_put_char(ds, '\n');
+    for (size_t i = 0; i < ARRAY_SIZE(complaints); i++) {
+        const char *said = TEXT(port, complaints[i]);
+
+        if (said) {
+            ds_put_format(ds, "    %s: %s\n", complaints[i], said);
+        }
+    }
     if (engine) {
         ds_put_format(ds, "    engine: sent:%"PRIu64" send-drops:%"PRIu64
                       " through:%s\n", INT(engine, "sent"),

@@ -110,10 +110,14 @@ def test_mtu_from_the_database(network):
     lab.wait_until(lambda: [line for line in network.switch.log()
                             if f"MTU 10000 is too large: set it to at most {jumbo.INTERNAL}" in line], "a refusal")
     assert link("br0")["mtu"] == 1400
+    asked = f"mtu_request=10000 is too large: at most {jumbo.INTERNAL}, the MTU stays 1400"
+    lab.wait_until(lambda: network.switch.status("br0").get("xdp-warning") == asked, "a warning")
+    assert f"    warning: {asked}\n" in network.switch.appctl("xdp/show", "br0")
     # Open vSwitch looks at the MTU of the other ports when that of one of them changes.
     network.switch.vsctl("clear", "interface", "br0", "mtu_request")
     lab.run("ip", "link", "set", "to-red", "mtu", "1300")
     lab.wait_until(lambda: link("br0")["mtu"] == 1300, "the smallest MTU of the other ports")
+    lab.wait_until(lambda: "xdp-warning" not in network.switch.status("br0"), "no more warning")
 
 
 def test_mtu_from_the_host(network):

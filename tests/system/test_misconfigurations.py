@@ -5,6 +5,7 @@ After each row the switch forwards as before.  The tests of one feature have its
 test_device_in_use.py, test_settings.py ...); a row here is the promise that nothing is taken or ignored silently.
 """
 import contextlib
+import re
 
 import pytest
 
@@ -92,14 +93,16 @@ def test_options(network):
             switch.vsctl("clear", "interface", "to-green", "options", "--", "set", "interface", "to-green", *settings)
             until_said(lambda: switch.error("to-green") or "", *parts)
             assert switch.ofport("to-green") == number
+            assert f"\n    error: {switch.error('to-green')}\n" in switch.appctl("xdp/show", "to-green")
     for key, value, parts in WRONG_KEYS:
         with rows.row(f"options:{key}={value}"):
             switch.vsctl("clear", "interface", "to-green", "options", "--", "set", "interface", "to-green",
                          f'options:{key}="{value}"')
             until_said(lambda: switch.status("to-green").get("xdp-warning", ""), *parts)
+            until_said(lambda: switch.appctl("xdp/show", "to-green"), "\n    warning: ", *parts)
     switch.vsctl("clear", "interface", "to-green", "options")
     lab.wait_until(lambda: not switch.error("to-green") and "xdp-warning" not in switch.status("to-green"), "no complaint")
-    assert switch.ofport("to-green") == number
+    assert switch.ofport("to-green") == number and not re.search("error: |warning: ", switch.appctl("xdp/show", "to-green"))
     rows.finish()
 
 

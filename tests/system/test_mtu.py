@@ -107,3 +107,16 @@ def test_mtu_request(network):
     network.switch.vsctl("set", "interface", "to-green", "mtu_request=9000")
     lab.wait_until(lambda: network.switch.get("interface", "to-green", "mtu") == 9000, "the MTU asked for")
     assert traffic.ping(network.red, "10.0.0.2") == 3
+
+
+def test_mtu_request_that_the_device_refuses(network):
+    """A veth takes up to 65,535."""
+    switch = network.switch
+    switch.expected += ["mtu_request=70000", "failed to set MTU"]
+    switch.vsctl("set", "interface", "to-green", "mtu_request=70000")
+    said = lab.wait_until(lambda: status(network, "to-green", "xdp-warning"), "a warning")
+    assert said == "mtu_request=70000: the device refuses it (Invalid argument), its MTU stays as it is"
+    assert f"    warning: {said}\n" in switch.appctl("xdp/show", "to-green") and switch.get("interface", "to-green", "mtu") == 1500
+    assert traffic.ping(network.red, "10.0.0.2") == 3
+    switch.vsctl("clear", "interface", "to-green", "mtu_request")
+    lab.wait_until(lambda: not status(network, "to-green", "xdp-warning"), "no more warning")
