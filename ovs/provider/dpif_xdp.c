@@ -17,6 +17,7 @@
 #include "timeval.h"
 #include "tnl-neigh-cache.h"
 #include "tnl-ports.h"
+#include "core/privilege.h"
 #include "core/programs/progs.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
@@ -436,6 +437,13 @@ create_dp(const struct dpif_class *class, const char *name,
                                  : "dummy-internal", ODPP_LOCAL);
     dpif_xdp_port_unlock(dp);
     if (error) {
+        if (error == EPERM || error == EACCES) {
+            char advice[OXDP_PRIVILEGE_ADVICE];
+
+            VLOG_ERR("%s: cannot make the datapath's device, nor serve any "
+                     "bridge (%s): %s", name, ovs_strerror(error),
+                     oxdp_privilege_advice(advice));
+        }
         destroy_dp(dp);
         return error;
     }

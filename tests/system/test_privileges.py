@@ -24,14 +24,19 @@ def _only_xdp():
     lab.run("setpriv", "--version")
 
 
-@contextlib.contextmanager
-def weak_switch(world, *prefix, hook=None):
-    """A switch whose daemon is started by 'prefix', with two containers and the host."""
+def weak_daemon(world, *prefix):
+    """A program that starts the daemon by 'prefix'."""
     folder = world.enter_context(switches.Switch()).rundir
     weak = folder / "weak-ovs-vswitchd"
     weak.write_text(f'#!/bin/sh\nexec {" ".join(prefix)} "{switches.DAEMON}" "$@"\n', encoding="utf-8")
     weak.chmod(weak.stat().st_mode | stat.S_IXUSR)
-    with switches.Switch(daemon=weak) as switch:
+    return weak
+
+
+@contextlib.contextmanager
+def weak_switch(world, *prefix, hook=None):
+    """A switch whose daemon is started by 'prefix', with two containers and the host."""
+    with switches.Switch(daemon=weak_daemon(world, *prefix)) as switch:
         switch.expected += ["to-red", "to-green", "br0"]
         switch.add_bridge("br0")
         containers = []
@@ -137,6 +142,17 @@ def test_without_perfmon(world, hook):
             assert "CAP_PERFMON" in switch.error(device)
             assert switch.error(device).endswith("through a packet socket" if refuses_all else switches.WITHOUT_FLOW_TABLES)
             assert switch.in_use(device)[0] == ("none" if refuses_all else "xdp")
+
+
+def test_without_net_admin(world):
+    """Without it there are no devices: the log says so, and the daemon goes on."""
+    with switches.Switch(daemon=weak_daemon(world, *without("net_admin", "sys_admin"))) as switch:
+        switch.expected += ["ovs-xdp", "br0", "datapath of type xdp"]
+        switch.add_bridge("br0")
+        said = [line for line in switch.log() if "nor serve any bridge (Operation not permitted)" in line]
+        assert said and "run as root, or with" in said[0] and "(this process lacks CAP_NET_ADMIN)" in said[0]
+        assert switch.process.running()
+        switch.vsctl("del-br", "br0")
 
 
 def test_locked_memory(world):
