@@ -43,6 +43,15 @@ def test_member_of_a_linux_bridge(network):
     assert not switch.error("to-left") and switch.ofport("to-left") > 0
 
 
+def test_member_of_a_bond(network):
+    if said := lab.run("ip", "link", "add", "bond0", "type", "bond", check=False):
+        pytest.skip(f"this kernel has no bonds: {said.strip()}")
+    network.plug("extra")
+    lab.run("ip", "link", "set", "to-extra", "down")
+    lab.run("ip", "link", "set", "to-extra", "master", "bond0")
+    assert "to-extra is in bond bond0: remove it there first" in refused(network.switch, "to-extra")
+
+
 def test_port_that_is_put_into_a_bridge(network):
     """It stays a port."""
     switch = network.switch

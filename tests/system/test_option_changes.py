@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that change while packets flow: the port keeps its OpenFlow number, and goes on."""
+"""Options, and all else of a port that can change while packets flow: it keeps its OpenFlow number, and goes on."""
 import itertools
 
 import pytest
@@ -8,6 +8,7 @@ import lab
 import switch as switches
 import traffic
 import wire
+import xdp
 
 # Hook and mode asked for, and what is in use then; the order goes through every pair of hooks, both ways.
 HOOKS = ("xdp", "tcx", "both")
@@ -103,3 +104,63 @@ def test_hook_of_all_ports(network):
         sent, lost, gaps, _ = stream.end()
     assert [switch.ofport(f"to-{name}") for name in ("red", "green", "blue")] == numbers
     assert lost == 0, f"{lost} of {sent} lost: {gaps}"
+
+
+# Right and wrong, one after the other; of to-green.
+OPTIONS = ("xdp-hook=xdp", "xdp-mode=generic", "xdp-mode=bogus", "xdp-mode=native", f"xdp-obj={switches.BUILD}/bpf/xdp.bpf.o",
+           "xdp-obj=/nonexistent.o", "xdp-obj=builtin", "xdp-hook=both", "xdp-hook=bogus", "xdp-hook=tcx", "xdp-peer=false",
+           "xdp-peer=true", "bogus=1", "xdp-hook=auto")
+# Settings of a device, here and in the container, and what follows them; "down" is a lost carrier for its peer.
+LINK = (("mtu", "9000"), ("mtu", "1400"), ("mtu", "1500"), ("down",), ("up",), ("txqueuelen", "10"), ("multicast", "off"),
+        ("promisc", "on"), ("promisc", "off"), ("alias", "another"))
+
+
+def changes(network):
+    """(what, a function that changes it, whether packets flow then)."""
+    switch, program = network.switch, "/sys/fs/bpf/of-another"
+    for option in OPTIONS:
+        yield option, lambda option=option: switch.vsctl("set", "interface", "to-green", f"options:{option}"), True
+    yield "no options", lambda: switch.vsctl("clear", "interface", "to-green", "options"), True
+    for namespace, device in (network.host, "to-green"), (network.green, "eth0"):
+        for words in LINK:
+            yield (f"{device} {' '.join(words)}",
+                   lambda end=namespace, device=device, words=words: end.run("ip", "link", "set", "dev", device, *words),
+                   words != ("down",))
+    xdp.pin_foreign_program(program)
+    for namespace, device in (network.green, "eth0"), (network.host, "to-green"):
+        for words in ("pinned", program), ("off",):
+            yield f"an XDP program at {device}: {words[0]}", lambda end=namespace, device=device, words=words: attach(
+                end, device, *words), True
+    for hook in "xdp", "tcx", "auto":
+        yield f"other_config:xdp-hook={hook}", lambda hook=hook: switch.vsctl("set", "open", ".", f"other_config:xdp-hook={hook}"), \
+            True
+    yield "mtu_request", lambda: switch.vsctl("set", "interface", "to-green", "mtu_request=1450"), True
+    yield "engine threads", lambda: switch.vsctl("set", "open", ".", "other_config:pmd-cpu-mask=1"), True
+    yield "a tag", lambda: switch.vsctl("set", "port", "to-green", "vlan_mode=access", "other_config:x=1"), True
+
+
+def attach(namespace, device, *program):
+    with namespace.entered():           # Its /sys/fs/bpf is another in "ip netns exec".
+        lab.run("ip", "link", "set", "dev", device, "xdp", *program)
+
+
+def test_nothing_else_changes_the_number(network):
+    """Each option right and wrong, MTU, carrier, flags, foreign programs, threads: the numbers of OpenFlow and of the datapath
+    stay, and packets go on."""
+    switch = network.switch
+    switch.expected += ["to-green", "xdp-hook"]
+    numbers = switch.ofport("to-green"), switch.dp_port("to-green")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    traffic.introduce(network.red, network.green, "10.0.0.2")
+    with traffic.Stream(network.red, network.green, "10.0.0.2") as stream:
+        for what, change_it, flows in changes(network):
+            change_it()
+            try:
+                if flows:
+                    stream.flowing()
+                else:
+                    stream.silent()
+            except lab.Failed as failed:
+                raise lab.Failed(f"{what}: {failed}") from failed
+            assert (switch.ofport("to-green"), switch.dp_port("to-green")) == numbers, what
+        assert not [line for line in switch.log() if "deleted interface to-green" in line or "opening again" in line]
