@@ -86,6 +86,8 @@ DP_STAGE int trace_look(struct dp_ctx *ctx, struct dp_run *run, __u32 in_port, _
     out->way.n = 0;
     out->way.masks = 0;
     out->way.hits = 0;
+    out->way.n_ct = 0;
+    run->path.found = DP_PATH_NONE;
     run->traced = out->id;
     run->fate = DP_FATE_ENGINE;
     run->to = 0;
@@ -136,6 +138,9 @@ DP_STAGE int trace_put(struct dp_ctx *ctx, struct dp_run *run, __u32 reason)
     run->traced = 0;
     if (!(tracing->reasons >> (reason & 63) & 1)) {
         return 0;
+    }
+    if (!DP_OMITS_OP(ctx, DP_OP_CT) && run->path.found == DP_PATH_HIT) {
+        dp_note_path(ctx, run);
     }
     for (int i = 0; i < DP_WAY_PASSES && i < room->out.way.n; i++) {
         has_flow |= room->out.way.pass[i].flow == tracing->flow;

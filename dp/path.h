@@ -32,7 +32,9 @@ struct dp_path_walk {
     __u32 label;                        /* IPv6's flow label, memory order. */
     __u32 to;                           /* Port that it leaves by. */
     __u32 found;                        /* enum dp_path_found. */
+    __u32 hit;                          /* DP_PATH_HIT of a traced packet: place of its path. */
     __u32 n_flows;                      /* Passes, */
+    __u32 pad;
     struct { __u32 flow, len; } flow[DP_PATH_FLOWS];            /* and the first of them. */
     struct { __u64 before, after; } window[DP_PATH_CONNS];      /* Of a packet that is done here. */
     __u32 sets;                         /* DP_PATH_SETS_* */
@@ -506,6 +508,9 @@ DP_STAGE __u64 dp_path_run(struct dp_ctx *ctx, struct dp_path_walk *walk, struct
     }
     walk->n_flows = path->n_flows;
     walk->found = DP_PATH_HIT;
+    if (!DP_OMITS(ctx, DP_PART_TRACE)) {
+        walk->hit = DP_MICRO_PATH(word);
+    }
     key->skb_mark = path->skb_mark;
     key->skb_priority = path->skb_priority;
     dp_store64(&frame->len, DP_BYTES(0, 4, p.len + path->growth));

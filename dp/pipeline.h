@@ -33,7 +33,8 @@
 
 #define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
 #define DP_MAX_STEPS (DP_MAX_PASSES * (1 + DP_MAX_CT))  /* Passes and what CT makes of each. */
-_Static_assert(DP_MAX_PASSES == DP_WAY_PASSES, "a traced packet's way has room for all passes");
+_Static_assert(DP_MAX_PASSES == DP_WAY_PASSES && DP_PATH_FLOWS <= DP_WAY_PASSES,
+               "a traced packet's way has room for all passes");
 
 /* How a run ended. */
 struct dp_outcome {
@@ -77,6 +78,7 @@ DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const s
                                  __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
+DP_STAGE int dp_note_ct(struct dp_ctx *ctx, const struct dp_run *run);
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
@@ -167,15 +169,14 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
     return dp_pipeline_from(ctx, in_port, run, 0);
 }
 
-/* Whether the program has the path cache, and the packet is not traced: a trace shows its passes.  Begins to note
- * them. */
+/* Whether the program has the path cache.  Begins to note the packet's passes. */
 DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run)
 {
     if (DP_OMITS_OP(ctx, DP_OP_CT)) {
         return 0;
     }
     run->path.found = DP_PATH_NONE;
-    if (DP_OMITS(ctx, DP_PART(RECIRC)) || dp_is_traced(ctx, &run->traced) || !dp_path_head_at(ctx, 0)) {
+    if (DP_OMITS(ctx, DP_PART(RECIRC)) || !dp_path_head_at(ctx, 0)) {
         return 0;
     }
     dp_path_begin(&run->path, &run->ct);
@@ -335,6 +336,58 @@ DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flo
     return 0;
 }
 
+/* Notes the flows of a traced packet that the path cache was done with.  For the hook, at its end. */
+DP_STAGE int dp_note_path(struct dp_ctx *ctx, const struct dp_run *run)
+{
+    const struct dp_path *path = run ? dp_paths_at(ctx, run->path.hit) : 0;
+    struct dp_way *way = dp_way_of(ctx);
+
+    if (!path || !way) {
+        return 0;
+    }
+    DP_NO_UNROLL
+    for (int i = 0; i < DP_PATH_FLOWS; i++) {
+        struct dp_way_pass *pass = &way->pass[i];
+        const struct dp_flow *flow;
+
+        if (i >= path->n_flows) {
+            break;
+        }
+        flow = dp_flows_at(ctx, path->flow[i].flow);
+        pass->flow = path->flow[i].flow;
+        pass->generation = flow ? flow->generation : 0;
+        pass->has = run->frame.has;
+        pass->masks = 0;
+        pass->found = DP_FOUND_PATH;
+        way->n = i + 1;
+    }
+    return 0;
+}
+
+/* Notes what a ct() of a traced packet found. */
+DP_STAGE int dp_note_ct(struct dp_ctx *ctx, const struct dp_run *run)
+{
+    struct dp_way *way = dp_way_of(ctx);
+    struct dp_way_ct *ct;
+    __u64 n;
+
+    if (!run || !way) {
+        return 0;
+    }
+    n = way->n_ct;
+    DP_OPAQUE(n);
+    if (n >= DP_WAY_CT) {
+        return 0;
+    }
+    DP_OPAQUE(n);
+    ct = &way->ct[n];
+    way->n_ct = n + 1;
+    ct->zone = run->key.ct_zone;
+    ct->state = run->key.ct_state;
+    ct->pass = way->n - 1;
+    return 0;
+}
+
 /* Does 'n' operations of flow run->flow, from the one at 'first', number 'at', on.  Returns an enum dp_committed. */
 DP_STAGE int dp_commit_rest(struct dp_ctx *ctx, struct dp_run *run, __u32 first, __u32 at, __u32 n)
 {
@@ -405,6 +458,9 @@ DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
 
     if (!op) {
         return DP_FATE_DROP;
+    }
+    if (dp_is_traced(ctx, &run->traced)) {
+        dp_note_ct(ctx, run);
     }
     if (dp_ct_is_forgotten(op)) {
         run->ct.run.md.cached = 0;

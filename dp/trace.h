@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Traced packets: the way of one frame through the flow tables, as the kernel hands it to the reader.
  *
- * A run is traced if the hook says so (bpf/trace.h).  Each pass then notes here which flow it found and how.  The seam
- * provides
+ * A run is traced if the hook says so (bpf/trace.h).  Each pass then notes here which flow it found and how, and each
+ * ct() what it found.  The seam provides
  *
  *     dp_is_traced(ctx, traced)        whether this run is: 'traced' points to the member of struct dp_run
  *     dp_way_of(ctx)                   where its way is noted, or NULL
@@ -20,7 +20,10 @@ enum dp_found {
     DP_FOUND_LAST,              /* The last-flow cache, dp/predict.h: the frame was not parsed. */
     DP_FOUND_CACHE,             /* The signature cache, dp/lookup.h. */
     DP_FOUND_MASKS,             /* Tuple space search, there. */
+    DP_FOUND_PATH,              /* The path cache, dp/path.h: one lookup for all passes of the frame. */
 };
+
+#define DP_WAY_CT 7             /* Of the ct() of a frame, so many are noted. */
 
 struct dp_way {
     __u32 n;                    /* Passes. */
@@ -33,8 +36,14 @@ struct dp_way {
         __u16 masks;            /* Walked in this pass. */
         __u32 has;              /* What parsing found: DP_HAS_*. */
     } pass[DP_WAY_PASSES];
+    __u32 n_ct;
+    struct dp_way_ct {          /* What a packet's ct() found: as in the key afterwards. */
+        __u16 zone;
+        __u8 state;
+        __u8 pass;              /* The flow of which pass did it. */
+    } ct[DP_WAY_CT];
 };
-_Static_assert(sizeof(struct dp_way) == 104, "way layout");
+_Static_assert(sizeof(struct dp_way) == 136, "way layout");
 
 /* Where a packet was traced. */
 enum dp_trace_hook {
@@ -61,6 +70,6 @@ struct dp_traced {
     struct dp_way way;
     __u8 bytes[DP_TRACE_BYTES];
 };
-_Static_assert(sizeof(struct dp_traced) == 144 + DP_TRACE_BYTES, "traced packet layout");
+_Static_assert(sizeof(struct dp_traced) == 176 + DP_TRACE_BYTES, "traced packet layout");
 
 #endif /* dp/trace.h */

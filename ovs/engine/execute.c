@@ -14,6 +14,7 @@
 #include "odp-execute.h"
 #include "odp-netlink.h"
 #include "odp-util.h"
+#include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
 #include "openvswitch/vlog.h"
 #include "ovs/base/compat.h"
@@ -194,6 +195,11 @@ execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         return;
     }
 
+    if (dpif_xdp_is_traced()) {
+        dpif_xdp_trace_note(ctx->dp, "pushes the header of tunnel port "
+                            "%"PRIu32" (%s)", odp_to_u32(data->tnl_port),
+                            netdev_get_name(port->netdev));
+    }
     dpif_xdp_packets_make_room(batch, data->header_len);
     if (dpif_xdp_push_header(port->netdev, batch, data)) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_PUSH, n);
@@ -235,6 +241,11 @@ execute_tunnel_pop(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         return;
     }
 
+    if (dpif_xdp_is_traced()) {
+        dpif_xdp_trace_note(ctx->dp, "pops the header of tunnel port %"PRIu32
+                            " (%s)", odp_to_u32(port_no),
+                            netdev_get_name(port->netdev));
+    }
     take_packets(ctx, &batch, &copy, should_steal);
     netdev_pop_header(port->netdev, batch);
     if (dp_packet_batch_size(batch) < n) {
@@ -370,6 +381,22 @@ execute_meter(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     }
 }
 
+/* Notes what ct() found for a traced packet. */
+static void
+note_ct(const struct dpif_xdp_ctx *ctx, const struct dp_packet_batch *batch)
+{
+    const struct dp_packet *packet;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        struct ds ds = DS_EMPTY_INITIALIZER;
+
+        format_flags(&ds, ct_state_to_string, packet->md.ct_state, '|');
+        dpif_xdp_trace_note(ctx->dp, "ct(zone=%"PRIu16") found: %s",
+                            packet->md.ct_zone, ds_cstr(&ds));
+        ds_destroy(&ds);
+    }
+}
+
 static void
 execute_ct(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
            const struct miniflow *key, const struct nlattr *a)
@@ -378,4 +405,7 @@ execute_ct(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
 
     miniflow_expand(key, &flow);
     dpif_xdp_ct_execute(ctx->dp->ct, batch, a, &flow, ctx->now / 1000);
+    if (dpif_xdp_is_traced()) {
+        note_ct(ctx, batch);
+    }
 }

@@ -35,6 +35,7 @@ static const char *const found_texts[] = {
     [DP_FOUND_LAST] = "last-flow cache",
     [DP_FOUND_CACHE] = "signature cache",
     [DP_FOUND_MASKS] = "tuple space search",
+    [DP_FOUND_PATH] = "path cache",
 };
 
 static const char *const end_names[] = {
@@ -150,6 +151,29 @@ report_pass(const struct dpif_xdp_dp *dp, const struct dp_way_pass *pass,
     }
 }
 
+/* Puts what the ct() found that the flow of pass 'i' did. */
+static void
+report_ct(const struct dp_way *way, uint32_t i, struct json *report)
+{
+    struct json *array = NULL;
+
+    for (uint32_t j = 0; j < way->n_ct && j < DP_WAY_CT; j++) {
+        const struct dp_way_ct *ct = &way->ct[j];
+
+        if (ct->pass == i) {
+            struct ds ds = DS_EMPTY_INITIALIZER;
+            struct json *element;
+
+            array = array ? array : dpif_xdp_report_array(report, "ct");
+            element = dpif_xdp_report_element(array);
+            dpif_xdp_report_int(element, "zone", ct->zone);
+            format_flags(&ds, ct_state_to_string, ct->state, '|');
+            dpif_xdp_report_text(element, "state", ds_cstr(&ds));
+            ds_destroy(&ds);
+        }
+    }
+}
+
 void
 dpif_xdp_trace_report_packet(struct dpif_xdp_dp *dp,
                              const struct dpif_xdp_trace_packet *packet,
@@ -172,7 +196,10 @@ dpif_xdp_trace_report_packet(struct dpif_xdp_dp *dp,
     report_bytes(traced, report);
     array = dpif_xdp_report_array(report, "passes");
     for (uint32_t i = 0; i < traced->way.n && i < DP_WAY_PASSES; i++) {
-        report_pass(dp, &traced->way.pass[i], dpif_xdp_report_element(array));
+        struct json *pass = dpif_xdp_report_element(array);
+
+        report_pass(dp, &traced->way.pass[i], pass);
+        report_ct(&traced->way, i, pass);
     }
     dpif_xdp_report_text(report, "verdict",
                          to_tcx ? "tcx" : end_names[end]);
@@ -219,6 +246,7 @@ text_verdict(const struct json *packet, struct ds *ds)
 static void
 text_pass(const struct json *pass, size_t i, struct ds *ds)
 {
+    const struct json *tracked = dpif_xdp_report_get(pass, "ct");
     uint64_t masks = INT(pass, "masks_walked");
 
     ds_put_format(ds, "  lookup %"PRIuSIZE": %s", i + 1, TEXT(pass, "found"));
@@ -235,6 +263,11 @@ text_pass(const struct json *pass, size_t i, struct ds *ds)
     } else {
         ds_put_cstr(ds, BOOL(pass, "gone") ? ": a flow that is gone by now\n"
                     : "\n");
+    }
+    for (size_t j = 0; j < N(tracked); j++) {
+        ds_put_format(ds, "    ct(zone=%"PRIu64") found: %s\n",
+                      INT(AT(tracked, j), "zone"),
+                      TEXT(AT(tracked, j), "state"));
     }
 }
 

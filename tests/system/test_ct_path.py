@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path cache: packets of a connection that crosses zones, recirculations and rewrites are done in one lookup, and nobody sees a
 difference, but for the counters of the cache.  Until a flow, a connection or its mark changes."""
+import json
 import re
 
 import pytest
@@ -137,6 +138,24 @@ def held_talk(request):
     with tracking.served({"xdp-hook": request.param}) as (switch, ends):
         start(switch, ends, "translated", True)
         yield switch, ends, Talk(switch, ends, 6700)
+
+
+def test_traced(held):
+    """A trace names the flows that one lookup stood for, and sends the packet no other way."""
+    switch, _, held_talk_ = held
+    session = switch.appctl("xdp/trace-start", "udp").strip()
+    before = counters(switch)["hits"]
+    held_talk_.passes("red", "green")
+    assert counters(switch)["hits"] == before + 2
+    found, = json.loads(switch.appctl("xdp/trace-read", session))["datapaths"]
+    switch.appctl("xdp/trace-stop", session)
+    flows = "\n".join(switch.dump_flows("-m"))
+    assert [packet["port_name"] for packet in found["packets"]] == ["to-red", "to-green"]
+    for packet in found["packets"]:
+        assert packet["verdict"] == "forwarded" and len(packet["passes"]) >= 3, packet
+        assert {one["found"] for one in packet["passes"]} == {"path cache"}, packet
+        assert all(one["ufid"] in flows for one in packet["passes"]), packet
+        assert "ct(" in packet["passes"][0]["actions"] and "ct_state(" in packet["passes"][1]["match"], packet
 
 
 def test_a_flow_changes(held):

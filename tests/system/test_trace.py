@@ -3,13 +3,19 @@
 import json
 import pathlib
 import re
+import shutil
+import signal
 import struct
 import subprocess
 
 import pytest
+from scapy.all import Ether, IP, IPv6, TCP, UDP
 
 import lab
 import switch as switches
+import tracking
+import traffic
+import tunnel_world
 import wire
 
 RED, GREEN = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -163,6 +169,34 @@ def test_one_flow(hooked):
         switch.appctl("xdp/trace", "flow=ufid:00000000-0000-0000-0000-000000000001")
 
 
+def test_fields(hooked):
+    """Fields as ovs-ofctl takes them choose among packets as they arrive: addresses, ports, tags, flags, both families."""
+    switch = hooked.switch
+    ether, four, six = Ether(src=RED, dst=GREEN), IP(src="10.0.0.1", dst="10.0.0.2"), IPv6(src="fc00::1", dst="fc00::2")
+    frames = {"four": udp(), "other port": udp(2001), "tagged": wire.udp_frame(RED, GREEN, b"t", tags=(5,)),
+              **{name: bytes(ether / rest).ljust(60, b"\0") for name, rest in {
+                  "six": six / UDP(sport=7, dport=8), "begins": four / TCP(dport=80, flags="S"), "goes on": four / TCP(dport=80, flags="A"),
+              }.items()}}
+    for words, wanted in ((["udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1000,tp_dst=2000"], {"four", "tagged"}),
+                          (["udp", "tp_dst=2001"], {"other port"}), (["dl_vlan=5"], {"tagged"}),
+                          (["udp6,ipv6_src=fc00::1,ipv6_dst=fc00::2,tp_src=7,tp_dst=8"], {"six"}),
+                          (["tcp", "tcp_flags=+syn"], {"begins"}), ([f"dl_dst={GREEN},tcp"], {"begins", "goes on"}),
+                          (["ip,nw_src=10.1.0.0/16"], set())):
+        session = switch.appctl("xdp/trace-start", "port=to-red", *words).strip()
+        with wire.Wire(hooked.red) as red:
+            red.send(*frames.values())
+            seen = []
+
+            def all_came(session=session, seen=seen, wanted=wanted):
+                seen += json.loads(switch.appctl("xdp/trace-read", session))["datapaths"][0]["packets"]
+                return len(seen) >= len(wanted)
+            lab.wait_until(all_came, f"packets of {words}")
+            counts = json.loads(switch.appctl("xdp/trace-read", session))["datapaths"][0]
+        switch.appctl("xdp/trace-stop", session)
+        came = [bytes.fromhex(packet["bytes"]) for packet in seen + counts["packets"]]
+        assert sorted(came) == sorted(bytes(frames[name])[:128] for name in wanted), (words, came)
+
+
 def test_recirculation(network):
     """Each lookup of a packet that comes again is there."""
     switch = network.switch
@@ -210,6 +244,75 @@ def test_programs_begin_to_track(network):
     switch.appctl("xdp/trace-stop", session)
 
 
+@pytest.mark.parametrize("hook", ["xdp", "tcx"])
+def test_connections(network, hook):
+    """What each ct() of a packet found, in the engine and in programs: a new connection, and one that is established."""
+    switch = network.switch
+    for device in "to-red", "to-green":
+        switch.use_hook(device, f"options:xdp-hook={hook}")
+    switch.flows("br0", "table=0,udp,actions=ct(zone=5,table=1)",
+                 "table=1,in_port=to-red,udp,ct_state=+trk+new,actions=ct(commit,zone=5),output:to-green",
+                 "table=1,in_port=to-red,udp,ct_state=+trk+est,actions=output:to-green",
+                 "table=1,in_port=to-green,udp,ct_state=+trk,actions=output:to-red", "priority=0,actions=drop")
+    session = switch.appctl("xdp/trace-start", "udp").strip()
+    answer = wire.udp_frame(GREEN, RED, b"answer", ports=(2000, 1000), addresses=("10.0.0.2", "10.0.0.1"))
+    seen = []
+
+    def traced(frame, who, found):
+        def come():
+            with wire.Wire(getattr(network, who)) as at:
+                at.send(frame)
+            seen.extend(json.loads(switch.appctl("xdp/trace-read", session))["datapaths"][0]["packets"])
+            return next((packet for packet in seen if found(packet)), None)
+        return lab.wait_until(come, "a packet")
+
+    def states(packet):
+        return [(ct["zone"], set(ct["state"].split("|"))) for one in packet["passes"] for ct in one.get("ct", ())]
+
+    first = traced(udp(), "red", lambda packet: packet["verdict"] == "engine" and packet["engine"])
+    assert first["engine"].count("ct(zone=5) found: new|trk") == 2, first
+    tracking.tracks(switch)
+    packet = traced(udp(), "red", lambda packet: packet["verdict"] == "forwarded" and packet["port_name"] == "to-red")
+    assert states(packet) == [(5, {"new", "trk"})] * 2 and packet["hook"] == hook, packet
+    assert "    ct(zone=5) found: new|trk\n" in packet["text"] and "ct_state(" in packet["passes"][1]["match"]
+    packet = traced(answer, "green", lambda packet: packet["verdict"] == "forwarded" and packet["port_name"] == "to-green")
+    assert states(packet) == [(5, {"est", "rpl", "trk"})], packet
+    switch.appctl("xdp/trace-stop", session)
+
+
+@pytest.mark.parametrize("hook", ["xdp", "tcx"])
+def test_tunnel(world, switch, host, hook):
+    """A tunnel's header that is pushed or popped is in the way of the packet, by the engine and by programs."""
+    red, _ = tunnel_world.make(world, switch, host, "vxlan", hook)
+    switch.use_hook("to-red", f"options:xdp-hook={hook}")
+    session = switch.appctl("xdp/trace-start").strip()
+    seen = []
+
+    def traced(found, anew=False):
+        def come():
+            if anew:
+                switch.appctl("revalidator/purge")
+            red.run("ping", "-c", "1", "-W", "1", "10.0.0.9", check=False)
+            seen.extend(json.loads(switch.appctl("xdp/trace-read", session))["datapaths"][0]["packets"])
+            return next((packet for packet in seen if found(packet)), None)
+        return lab.wait_until(come, "a packet")
+
+    traffic.wait_for_ping(red, "10.0.0.9")
+
+    def engine(packet):
+        return "\n".join(packet["engine"])
+
+    port = switch.dp_port("vxlan_sys_4789")
+    for done in "pops", "pushes":
+        traced(lambda packet, done=done: f"{done} the header of tunnel port {port} (vxlan_sys_4789)" in engine(packet), anew=True)
+    packet = traced(lambda packet: packet["verdict"] == "forwarded" and "tnl_pop" in packet["passes"][0].get("actions", ""))
+    inner = packet["passes"][1]
+    assert packet["port_name"] == "to-far" and "tunnel(tun_id=0x2a" in inner["match"] and packet["to_name"] == "to-red", packet
+    packet = traced(lambda packet: packet["verdict"] == "forwarded" and "tnl_push" in packet["passes"][0].get("actions", ""))
+    assert packet["port_name"] == "to-red" and packet["to_name"] == "to-far" and "vxlan" in packet["passes"][0]["actions"], packet
+    switch.appctl("xdp/trace-stop", session)
+
+
 def test_one_in_n(hooked):
     """Programs look at one packet in N, and say how many they looked at."""
     frame = udp()
@@ -239,14 +342,20 @@ def test_bad_words(network):
         switch.appctl("xdp/trace-read", "1.1")
 
 
-def test_names(network):
-    """A port's name may contain what separates words and fields elsewhere."""
+def odd_name(network):
+    """Gives to-red a name with what separates words and fields elsewhere."""
     name = "a=b,c{\N{SNOWMAN}"
     lab.run("ip", "link", "set", "dev", "to-red", "down")
     network.switch.vsctl("del-port", "to-red")
     lab.run("ip", "link", "set", "dev", "to-red", "name", name)
     lab.run("ip", "link", "set", "dev", name, "up")
     network.switch.vsctl("add-port", "br0", name)
+    return name
+
+
+def test_names(network):
+    """A port's name may contain what separates words and fields elsewhere."""
+    name = odd_name(network)
     packet, = trace(network, f"port={name}", "udp", "count=1", frames=[udp()])["packets"]
     assert packet["port_name"] == name and f"({name})" in packet["text"]
 
@@ -260,6 +369,7 @@ def test_two_traces(hooked):
     with pytest.raises(lab.Failed, match=rf"packets of ovs-xdp are traced already \(\"port=to-red\"\), by session {session}: "
                                          rf"\"ovs-appctl xdp/trace-stop {session}\" ends that"):
         switch.appctl("xdp/trace")
+    assert "are traced already" in lab.run(TOOL, "-t", switch.rundir / "ovs-vswitchd.ctl", env=switch.env, check=False)
     with wire.Wire(hooked.red) as red:
         def some():
             red.send(frame)
@@ -331,6 +441,45 @@ def test_pcapng(hooked, tmp_path):
     assert lab.run("tcpdump", "-nr", file).count("10.0.0.1.1000 > 10.0.0.2.2000: UDP") == 5
 
 
+def test_programs_of_wireshark(network, tmp_path):
+    """capinfos and tshark take the file, with interfaces of any name, and tshark finds the verdict in the comment."""
+    for program in "capinfos", "tshark":
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed: apt-get install tshark")
+    file = tmp_path / "trace.pcapng"
+    name = odd_name(network)
+    network.switch.flows("br0", "udp,actions=output:to-green", "priority=0,actions=drop")
+    process = follower(network.switch, "-w", file, "-c", "5", f"port={name}", "udp")
+    with wire.Wire(network.red) as red:
+        def ended():
+            red.send(udp())
+            return process.poll() is not None
+        lab.wait_until(ended, "five packets")
+    process.communicate()
+    assert re.search(r"Number of packets: +5\n", lab.run("capinfos", file)) and f"Name = {name} (" in lab.run("capinfos", file)
+    fields = ("frame.interface_name", "udp.dstport", "frame.comment")
+    lines = lab.run("tshark", "-nr", file, "-Y", 'frame.comment contains "verdict: forwarded to port"', "-T", "fields",
+                    *(word for field in fields for word in ("-e", field)), "-E", "separator=|").splitlines()
+    assert any(line.startswith(f"{name} (") and "|2000|" in line for line in lines), lines
+
+
+@pytest.mark.parametrize("hooked", ["xdp"], indirect=True)
+def test_stopped_follower(hooked):
+    """A follower that is stopped loses its trace after ten seconds, says so when it goes on, and holds nothing up."""
+    frame = udp()
+    settle(hooked, frame)
+    process = follower(hooked.switch, "port=to-red", "udp")
+    session = lab.wait_until(lambda: session_of(hooked.switch), "the trace")
+    process.send_signal(signal.SIGSTOP)
+    with wire.Wire(hooked.red) as red, wire.Wire(hooked.green) as green:
+        red.send(*[frame] * 200)
+        assert len(green.receive(lambda seen: b"traced packet" in seen, 200)) == 200
+    lab.wait_until(lambda: any(re.search(NO_TRACE, line) for line in hooked.switch.log()), "the end of the trace")
+    process.send_signal(signal.SIGCONT)
+    _, said = process.communicate(timeout=lab.PATIENCE)
+    assert process.returncode == 1 and f'there is no trace "{session}" any more' in said.decode(), said
+
+
 def test_restart(network):
     """The daemon is killed and started again: ovs-xdp-trace says so, and goes on."""
     switch = network.switch
@@ -368,3 +517,18 @@ def test_off_costs_nothing(network):
     during = size()
     switch.appctl("xdp/trace-stop", session)
     assert before < during and size() == before
+
+
+def test_off_is_the_same_program_at_tcx(network):
+    """During a trace another program is at tcx; after it the one that was there before."""
+    switch = network.switch
+    switch.use_hook("to-red", "options:xdp-hook=tcx")
+
+    def programs():
+        found, = json.loads(lab.run("bpftool", "-j", "net", "show", "dev", "to-red"))
+        return sorted(at.get("prog_id", at.get("id")) for at in found["tc"])
+    before = lab.wait_until(programs, "a program at tcx")
+    session = switch.appctl("xdp/trace-start", "port=to-red").strip()
+    assert programs() != before
+    switch.appctl("xdp/trace-stop", session)
+    lab.wait_until(lambda: programs() == before, "the program of before")
