@@ -16,6 +16,7 @@
 #include "netdev-native-tnl.h"
 #include "odp-util.h"
 #include "openvswitch/json.h"
+#include "unixctl.h"
 
 /* json_array_size() and json_array_at(): lib/json.c has them since 3.6, in
  * which short arrays lie elsewhere. */
@@ -32,6 +33,32 @@ json_array_at(const struct json *json, size_t i)
     return i < json_array(json)->n ? json_array(json)->elems[i] : NULL;
 }
 #endif
+
+/* Since 3.4 ovs-appctl has an option --format: with "json" the reply is to be
+ * a JSON value, not text.  The second function takes 'json'. */
+static inline bool
+dpif_xdp_unixctl_wants_json(struct unixctl_conn *conn OVS_UNUSED)
+{
+#if OXDP_OVS >= 304
+    return unixctl_command_get_output_format(conn) == UNIXCTL_OUTPUT_FMT_JSON;
+#else
+    return false;
+#endif
+}
+
+static inline void
+dpif_xdp_unixctl_reply_json(struct unixctl_conn *conn, struct json *json)
+{
+#if OXDP_OVS >= 304
+    unixctl_command_reply_json(conn, json);
+#else
+    char *text = json_to_string(json, 0);
+
+    unixctl_command_reply(conn, text);
+    free(text);
+    json_destroy(json);
+#endif
+}
 
 /* An argument of odp_flow_format() since 3.5: leaves out fields that are not
  * in the mask, also where there is no mask. */

@@ -7,6 +7,7 @@
 
 #include "openvswitch/shash.h"
 #include "ovs/base/compat.h"
+#include "unixctl.h"
 #include "util.h"
 
 void
@@ -80,6 +81,23 @@ const struct json *
 dpif_xdp_report_get(const struct json *report, const char *key)
 {
     return shash_find_data(json_object(report), key);
+}
+
+void
+dpif_xdp_report_reply(struct unixctl_conn *conn, struct json *report,
+                      bool pretty)
+{
+    dpif_xdp_report_text(report, "version", OXDP_VERSION);
+    if (dpif_xdp_unixctl_wants_json(conn)) {
+        dpif_xdp_unixctl_reply_json(conn, report);
+    } else {
+        char *text = json_to_string(report, JSSF_SORT
+                                    | (pretty ? JSSF_PRETTY : 0));
+
+        unixctl_command_reply(conn, text);
+        free(text);
+        json_destroy(report);
+    }
 }
 
 size_t

@@ -12,6 +12,13 @@
 #include <stdint.h>
 
 struct json;
+struct unixctl_conn;
+
+/* Replies with 'report', which it takes, and the version: as a JSON value if
+ * the client wants those (ovs-appctl --format), else printed as text, 'pretty'
+ * in lines. */
+void dpif_xdp_report_reply(struct unixctl_conn *, struct json *report,
+                           bool pretty);
 
 /* Puts member 'key' into object 'report'. */
 void dpif_xdp_report_int(struct json *report, const char *key, uint64_t);

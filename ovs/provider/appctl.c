@@ -13,8 +13,9 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/json.h"
 #include "ovs-thread.h"
-#include "ovs/datapath/datapath.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/report.h"
+#include "ovs/datapath/datapath.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/provider/provider_private.h"
 #include "ovs/provider/trace.h"
@@ -317,49 +318,48 @@ make_reports(const struct request *request)
     return json_array_create(answer.reports, answer.n);
 }
 
-static char *
-to_json(const struct request *request, const struct json *reports)
+/* Takes 'reports'. */
+static void
+reply_json(struct unixctl_conn *conn, const struct request *request,
+           struct json *reports)
 {
     struct json *all = json_object_create();
-    char *text;
 
-    json_object_put_string(all, "version", OXDP_VERSION);
-    json_object_put(all, "datapaths", json_clone(reports));
-    text = json_to_string(all, JSSF_SORT | (request->pretty ? JSSF_PRETTY
-                                            : 0));
-    json_destroy(all);
-    return text;
+    json_object_put(all, "datapaths", reports);
+    dpif_xdp_report_reply(conn, all, request->pretty);
 }
 
-static char *
-to_text(const struct request *request, const struct json *reports)
+/* Takes 'reports'. */
+static void
+reply_text(struct unixctl_conn *conn, const struct request *request,
+           struct json *reports)
 {
     struct ds ds = DS_EMPTY_INITIALIZER;
 
     for (size_t i = 0; i < N(reports); i++) {
         request->command->text(AT(reports, i), &ds);
     }
-    return ds_steal_cstr(&ds);
+    unixctl_command_reply(conn, ds_cstr(&ds));
+    ds_destroy(&ds);
+    json_destroy(reports);
 }
 
 static void
 run_command(struct unixctl_conn *conn, int argc, const char *argv[],
             void *command_)
 {
-    struct request request = { .command = command_ };
-    char *reply = parse(argc, argv, &request);
-    struct json *reports;
+    struct request request = {
+        .command = command_, .json = dpif_xdp_unixctl_wants_json(conn),
+    };
+    char *error = parse(argc, argv, &request);
 
-    if (reply) {
-        unixctl_command_reply_error(conn, reply);
-        free(reply);
+    if (error) {
+        unixctl_command_reply_error(conn, error);
+        free(error);
         return;
     }
-    reports = make_reports(&request);
-    reply = (request.json ? to_json : to_text)(&request, reports);
-    json_destroy(reports);
-    unixctl_command_reply(conn, reply);
-    free(reply);
+    (request.json ? reply_json : reply_text)(conn, &request,
+                                             make_reports(&request));
 }
 
 void

@@ -24,6 +24,7 @@
 #include "openvswitch/json.h"
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "ovs/base/report.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/datapath/trace.h"
@@ -51,7 +52,8 @@ struct session {
     size_t n;
     bool programs;                      /* They trace, too. */
     bool loading;                       /* Not all of them yet. */
-    bool follows;                       /* 'conn' waits for 'id' alone. */
+    bool follows;                       /* 'conn' waits for 'id' alone, */
+    bool id_as_json;                    /* as JSON. */
     struct dpif_xdp_trace_counts engine;
     struct oxdp_trace_counts counts;    /* When it was stopped. */
     bool stopped;                       /* Enough packets have come. */
@@ -245,19 +247,32 @@ follow_flow(struct session *s)
     }
 }
 
-/* The answer: all packets that are complete, which are forgotten then. */
-static char *
-make_answer(struct session *s)
+/* A new document, '*answerp', about session 's'.  Returns its datapath. */
+static struct json *
+begin_answer(const struct session *s, struct json **answerp)
+{
+    struct json *report;
+
+    *answerp = json_object_create();
+    report = dpif_xdp_report_element(dpif_xdp_report_array(*answerp,
+                                                           "datapaths"));
+    dpif_xdp_report_text(report, "type", s->dp->class->type);
+    dpif_xdp_report_text(report, "name", s->dp->name);
+    dpif_xdp_report_text(report, "session", s->id);
+    return report;
+}
+
+/* Answers 'conn' with all packets that are complete, which are forgotten
+ * then. */
+static void
+answer_packets(struct session *s, struct unixctl_conn *conn)
 {
     struct oxdp_trace_counts counts = counts_of(s);
-    struct json *answer = json_object_create();
-    struct json *report = dpif_xdp_report_element(
-        dpif_xdp_report_array(answer, "datapaths"));
+    struct json *answer, *report = begin_answer(s, &answer);
     struct json *array = dpif_xdp_report_array(report, "packets");
     struct dpif_xdp_trace_packet *packet;
     struct ds ds = DS_EMPTY_INITIALIZER;
     size_t n = 0;
-    char *text;
 
     count_complete(s);
     LIST_FOR_EACH_SAFE (packet, node, &s->packets) {
@@ -276,29 +291,39 @@ make_answer(struct session *s)
             n++;
         }
     }
-    dpif_xdp_report_text(answer, "version", OXDP_VERSION);
-    dpif_xdp_report_text(report, "type", s->dp->class->type);
-    dpif_xdp_report_text(report, "name", s->dp->name);
-    dpif_xdp_report_text(report, "session", s->id);
     dpif_xdp_report_int(report, "every", s->request.filter.every);
     dpif_xdp_report_int(report, "looked_at", counts.looked_at);
     dpif_xdp_report_int(report, "matched", counts.matched);
     dpif_xdp_report_int(report, "lost", counts.lost);
     dpif_xdp_report_int(report, "engine_lines_lost", s->n_lost);
     if (s->request.json) {
-        text = json_to_string(answer, JSSF_SORT | (s->request.pretty
-                                                   ? JSSF_PRETTY : 0));
-        ds_destroy(&ds);
+        dpif_xdp_report_reply(conn, answer, s->request.pretty);
     } else {
         ds_put_format(&ds, "%"PRIuSIZE" packets; looked at %"PRIu64
                       " (1 in %"PRIu32"), %"PRIu64" matched, %"PRIu64
                       " were lost because there was no room\n", n,
                       counts.looked_at, s->request.filter.every,
                       counts.matched, counts.lost);
-        text = ds_steal_cstr(&ds);
+        unixctl_command_reply(conn, ds_cstr(&ds));
+        json_destroy(answer);
     }
-    json_destroy(answer);
-    return text;
+    ds_destroy(&ds);
+}
+
+/* Answers the command that began 's', which others ask for its packets. */
+static void
+answer_id(struct session *s)
+{
+    if (s->id_as_json) {
+        struct json *answer;
+
+        begin_answer(s, &answer);
+        dpif_xdp_report_reply(s->conn, answer, s->request.pretty);
+    } else {
+        unixctl_command_reply(s->conn, s->id);
+    }
+    s->conn = NULL;
+    s->follows = false;
 }
 
 /* Has more programs trace, until all do.  Returns NULL, or a sentence. */
@@ -317,22 +342,10 @@ go_on(struct session *s)
         s->asked = time_msec();
         s->end = s->asked + s->request.wait_ms;
         if (s->follows) {
-            unixctl_command_reply(s->conn, s->id);
-            s->conn = NULL;
-            s->follows = false;
+            answer_id(s);
         }
     }
     return (!err ? NULL : error ? error : xstrdup(ovs_strerror(-err)));
-}
-
-static void
-reply(struct session *s)
-{
-    char *answer = make_answer(s);
-
-    unixctl_command_reply(s->conn, answer);
-    s->conn = NULL;
-    free(answer);
 }
 
 void
@@ -364,7 +377,7 @@ dpif_xdp_trace_run(struct dpif_xdp_dp *dp)
     } else if (s->conn) {
         if (n >= s->request.count || (!s->loading && time_msec() >= s->end)) {
             stop(s);
-            reply(s);
+            answer_packets(s, s->conn);
             session_end();
         }
     } else if (time_msec() >= s->asked + IDLE_MS) {
@@ -494,6 +507,7 @@ begin(int argc, const char *argv[], struct unixctl_conn *conn)
     struct dpif_xdp_dp *dp;
     bool programs = false;
 
+    request.json |= dpif_xdp_unixctl_wants_json(conn);
     if (!error && session) {
         error = xasprintf("packets of %s are traced already (\"%s\"), by "
                           "session %s: \"ovs-appctl xdp/trace-stop %s\" ends "
@@ -562,6 +576,7 @@ command_start(struct unixctl_conn *conn, int argc, const char *argv[],
         fail(conn, error);
         return;
     }
+    session->id_as_json = session->request.json;
     session->request.json = true;
     session->request.count = MAX_PACKETS;
     session->follows = true;
@@ -584,38 +599,67 @@ find_session(struct unixctl_conn *conn, const char *id)
     return NULL;
 }
 
-static void
-command_read(struct unixctl_conn *conn, int argc OVS_UNUSED,
-             const char *argv[], void *aux OVS_UNUSED)
+/* The session that 'argv' names, and in 'request' how to answer; NULL, after a
+ * reply, if there is none. */
+static struct session *
+parse_session(struct unixctl_conn *conn, int argc, const char *argv[],
+              struct dpif_xdp_trace_request *request)
 {
-    struct session *s = find_session(conn, argv[1]);
+    const char *id;
+    char *error;
+
+    request->json |= dpif_xdp_unixctl_wants_json(conn);
+    error = dpif_xdp_trace_parse_session(argc, argv, request, &id);
+    if (error) {
+        fail(conn, error);
+        return NULL;
+    }
+    return find_session(conn, id);
+}
+
+static void
+command_read(struct unixctl_conn *conn, int argc, const char *argv[],
+             void *aux OVS_UNUSED)
+{
+    struct dpif_xdp_trace_request request = { .json = true };
+    struct session *s = parse_session(conn, argc, argv, &request);
 
     if (s && s->conn) {
         fail(conn, xasprintf("trace %s answers by itself%s", s->id, s->loading
                              ? ", and programs for it are being loaded" : ""));
     } else if (s) {
+        s->request.json = request.json;
+        s->request.pretty = request.pretty;
         s->asked = time_msec();
         collect(s);
-        s->conn = conn;
-        reply(s);
+        answer_packets(s, conn);
     }
 }
 
 static void
-command_stop(struct unixctl_conn *conn, int argc OVS_UNUSED,
-             const char *argv[], void *aux OVS_UNUSED)
+command_stop(struct unixctl_conn *conn, int argc, const char *argv[],
+             void *aux OVS_UNUSED)
 {
-    struct session *s = find_session(conn, argv[1]);
+    struct dpif_xdp_trace_request request = { .json = false };
+    struct session *s = parse_session(conn, argc, argv, &request);
+    struct json *answer;
 
-    if (s) {
-        if (s->follows) {
-            unixctl_command_reply_error(s->conn, "it was stopped");
-        } else if (s->conn) {
-            stop(s);
-            reply(s);
-        }
-        session_end();
+    if (!s) {
+        return;
+    }
+    if (s->follows) {
+        unixctl_command_reply_error(s->conn, "it was stopped");
+    } else if (s->conn) {
+        stop(s);
+        answer_packets(s, s->conn);
+    }
+    begin_answer(s, &answer);
+    session_end();
+    if (request.json) {
+        dpif_xdp_report_reply(conn, answer, request.pretty);
+    } else {
         unixctl_command_reply(conn, "stopped");
+        json_destroy(answer);
     }
 }
 
@@ -626,13 +670,14 @@ dpif_xdp_trace_init_commands(void)
         = "[-f text|json] [--pretty] [datapath=NAME] [port=NAME] "
           "[flow=ufid:...] [drops] [slow] [every=N] [bytes=N] [count=N] "
           "[wait=SECONDS] [FIELD=VALUE,...]";
+    static const char session_words[] = "[-f text|json] [--pretty] SESSION";
 
     unixctl_command_register("xdp/trace", words, 0, INT_MAX, command_trace,
                              NULL);
     unixctl_command_register("xdp/trace-start", words, 0, INT_MAX,
                              command_start, NULL);
-    unixctl_command_register("xdp/trace-read", "SESSION", 1, 1, command_read,
-                             NULL);
-    unixctl_command_register("xdp/trace-stop", "SESSION", 1, 1, command_stop,
-                             NULL);
+    unixctl_command_register("xdp/trace-read", session_words, 1, INT_MAX,
+                             command_read, NULL);
+    unixctl_command_register("xdp/trace-stop", session_words, 1, INT_MAX,
+                             command_stop, NULL);
 }

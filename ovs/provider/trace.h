@@ -41,6 +41,12 @@ char *dpif_xdp_trace_parse(int argc, const char *argv[],
                            struct dpif_xdp_trace_request *ret);
 void dpif_xdp_trace_request_free(struct dpif_xdp_trace_request *);
 
+/* The same of a command about a session: puts 'json' and 'pretty' into '*ret'
+ * if they are given, and the session's name, of 'argv', into '*ret_id'. */
+char *dpif_xdp_trace_parse_session(int argc, const char *argv[],
+                                   struct dpif_xdp_trace_request *ret,
+                                   const char **ret_id);
+
 /* trace_filter.c: how a program ends with a packet. */
 enum dpif_xdp_trace_end {
     DPIF_XDP_TRACE_FORWARDED,

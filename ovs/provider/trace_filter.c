@@ -224,6 +224,29 @@ dpif_xdp_trace_parse(int argc, const char *argv[],
     return error;
 }
 
+char *
+dpif_xdp_trace_parse_session(int argc, const char *argv[],
+                             struct dpif_xdp_trace_request *ret,
+                             const char **ret_id)
+{
+    char *error = NULL;
+
+    *ret_id = NULL;
+    for (int i = 1; i < argc && !error; i++) {
+        bool known;
+
+        error = parse_format(argc, argv, &i, ret, &known);
+        if (!known && *ret_id) {
+            error = xasprintf("\"%s\" is too much: expected one session",
+                              argv[i]);
+        } else if (!known) {
+            *ret_id = argv[i];
+        }
+    }
+    return (error || *ret_id ? error
+            : xstrdup("expected a session, as xdp/trace-start answers it"));
+}
+
 void
 dpif_xdp_trace_request_free(struct dpif_xdp_trace_request *request)
 {

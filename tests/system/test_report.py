@@ -9,7 +9,7 @@ import lab
 import switch as switches
 
 HOOK = "xdp"
-COMMANDS = ("xdp/show", "xdp/stats", "xdp/dump-masks", "xdp/bond-show", "xdp/ct-show")
+COMMANDS = ("xdp/show", "xdp/stats", "xdp/why", "xdp/dump-masks", "xdp/bond-show", "xdp/ct-show", "xdp/specialise")
 
 
 def document(switch, command, *args):
@@ -51,6 +51,44 @@ def test_documents(network):
     assert {reason["reason"] for reason in shown["fast_path"]["flows_by_reason"]} >= {"ok", "action", "port", "full"}
     assert sum(reason["flows"] for reason in shown["fast_path"]["flows_by_reason"]) >= 1
     assert all(thread["cpu_ms"] >= 0 for thread in shown["threads"]) and shown["threads"]
+
+
+def every_command(switch):
+    return re.findall(r"^ +(xdp/\S+)", switch.appctl("list-commands"), re.MULTILINE)
+
+
+def test_every_command_answers_in_json(network):
+    """Also those that begin and end a trace, and those of later versions."""
+    switch = network.switch
+    session = document(switch, "xdp/trace-start", "every=7")["session"]
+    words = {"xdp/trace": ("count=1", "wait=1"), "xdp/trace-start": None, "xdp/trace-read": (session,), "xdp/trace-stop": (session,)}
+    commands = every_command(switch)
+    assert set(COMMANDS) | set(words) <= set(commands)
+    for command in sorted(commands, key=lambda name: (name == "xdp/trace", name)):      # That waits for the end of the session.
+        if words.get(command, ()) is not None:
+            found = document(switch, command, *words.get(command, ()))
+            assert len(found) > 2 and (not command.startswith("xdp/trace-") or found["session"] == session), found
+            assert found == {"xdp/specialise": {"type": "xdp", "name": "ovs-xdp", "result": "done"}}.get(command, found)
+    assert "no trace" in refused(switch, "xdp/trace-read", session)
+    assert "expected a session" in refused(switch, "xdp/trace-stop", "-f", "json")
+    session = switch.appctl("xdp/trace-start").strip()
+    assert re.search(r"^\d+ packets; looked at \d+ \(1 in 1\)", switch.appctl("xdp/trace-read", "-f", "text", session), re.MULTILINE)
+    assert "is too much" in refused(switch, "xdp/trace-stop", session, session)
+    assert switch.appctl("xdp/trace-stop", session).strip() == "stopped"
+
+
+def test_format_of_ovs_appctl(network):
+    """Newer Open vSwitch's own "ovs-appctl --format json", which asks the daemon for a JSON value."""
+    switch = network.switch
+    tool = switches.tool("ovs-appctl")
+    if "--format" not in lab.run(tool, "--help"):
+        pytest.skip("this ovs-appctl (before 3.4) has no --format")
+    for command in COMMANDS:
+        given = lab.run(tool, "--format", "json", "--pretty", "-t", switch.rundir / "ovs-vswitchd.ctl", command, env=switch.env)
+        found, = json.loads(given)["datapaths"]
+        assert found["name"] == "ovs-xdp" and found.keys() == document(switch, command).keys()
+    given = lab.run(tool, "--format", "json", "-t", switch.rundir / "ovs-vswitchd.ctl", "xdp/trace", "wait=1", env=switch.env)
+    assert "packets" in json.loads(given)["datapaths"][0]
 
 
 def test_stats_of_a_port(network):
@@ -136,8 +174,9 @@ def test_names(world, switch):
     names = {port["name"] for port in document(switch, "xdp/show")["ports"]}
     assert set(NAMES) <= names
     for name in NAMES:
-        port, = document(switch, "xdp/stats", "--", name)["ports"]
-        assert port["name"] == name
+        for command in "xdp/stats", "xdp/why":
+            port, = document(switch, command, "--", name)["ports"]
+            assert port["name"] == name
 
 
 def test_empty():
