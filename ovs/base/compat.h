@@ -90,6 +90,18 @@ ignore(bool x OVS_UNUSED)
 #define DPIF_XDP_DROP_QUESTION dpif_may_support_explicit_drop_action
 #endif
 
+/* Drops of ofproto because there is no tunnel header, since 3.6.  X(counter,
+ * reason of the action). */
+#if OXDP_OVS >= 306
+#define DPIF_XDP_TUNNEL_DROPS(X)                                             \
+    X(drop_action_tunnel_routing_failed, XLATE_TUNNEL_ROUTING_FAILED)        \
+    X(drop_action_tunnel_output_no_ethernet, XLATE_TUNNEL_OUTPUT_NO_ETHERNET) \
+    X(drop_action_tunnel_neigh_cache_miss, XLATE_TUNNEL_NEIGH_CACHE_MISS)    \
+    X(drop_action_tunnel_header_build_failed, XLATE_TUNNEL_HEADER_BUILD_FAILED)
+#else
+#define DPIF_XDP_TUNNEL_DROPS(X)
+#endif
+
 /* Since 3.7 a dump of flows is initialised with what it is to dump. */
 static inline void
 dpif_xdp_flow_dump_init(struct dpif_flow_dump *dump, const struct dpif *dpif,

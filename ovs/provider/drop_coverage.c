@@ -21,6 +21,7 @@
 #include "coverage.h"
 #include "odp-netlink.h"
 #include "ovs-atomic.h"
+#include "ovs/base/compat.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/fastpath/fastpath.h"
 #include "util.h"
@@ -49,7 +50,8 @@
     X(drop_action_invalid_tunnel_metadata)                                  \
     X(drop_action_unsupported_packet_type)                                  \
     X(drop_action_congestion)                                               \
-    X(drop_action_forwarding_disabled)
+    X(drop_action_forwarding_disabled)                                      \
+    DPIF_XDP_TUNNEL_DROPS(X)
 
 /* Counters for which it has no name. */
 #define OWN_COUNTERS(X)                                                     \
@@ -71,7 +73,7 @@
 #define ALL_COUNTERS(X) STOCK_COUNTERS(X) OWN_COUNTERS(X)
 
 enum {
-#define X(NAME) C_##NAME,
+#define X(NAME, ...) C_##NAME,
     ALL_COUNTERS(X)
 #undef X
     N_COUNTERS
@@ -139,6 +141,9 @@ static const int action_drops[] = {
     [XLATE_UNSUPPORTED_PACKET_TYPE] = C_drop_action_unsupported_packet_type,
     [XLATE_CONGESTION_DROP] = C_drop_action_congestion,
     [XLATE_FORWARDING_DISABLED] = C_drop_action_forwarding_disabled,
+#define X(NAME, REASON) [REASON] = C_##NAME,
+    DPIF_XDP_TUNNEL_DROPS(X)
+#undef X
 };
 
 /* What the main thread has found and no thread has taken yet, and Open
@@ -162,7 +167,7 @@ take(int i)
     return stock + n;
 }
 
-#define X(NAME)                                                             \
+#define X(NAME, ...)                                                        \
     static unsigned int                                                     \
     take_##NAME(void)                                                       \
     {                                                                       \
@@ -172,7 +177,7 @@ ALL_COUNTERS(X)
 #undef X
 
 static struct coverage_counter counters[N_COUNTERS] = {
-#define X(NAME) { #NAME, take_##NAME, 0, 0, {0}, {0} },
+#define X(NAME, ...) { #NAME, take_##NAME, 0, 0, {0}, {0} },
     ALL_COUNTERS(X)
 #undef X
 };

@@ -48,6 +48,15 @@ def tool(name):
     return path
 
 
+def source(name):
+    """A file of the sources that the tools were built from; None where those are not here."""
+    tree = tool("ovs-vsctl").resolve().parent.parent
+    makefile = tree / "Makefile"
+    found = re.search(r"^abs_top_srcdir = (.*)$", makefile.read_text(encoding="utf-8"), re.MULTILINE) if makefile.exists() else None
+    path = pathlib.Path(found[1] if found else "/nonexistent") / name
+    return path if path.exists() else None
+
+
 def schema():
     tree = pathlib.Path(tool("ovsdb-tool")).resolve().parent.parent
     for path in tree / "vswitchd/vswitch.ovsschema", pathlib.Path("/usr/share/openvswitch/vswitch.ovsschema"):

@@ -8,10 +8,18 @@ import re
 import pytest
 
 import lab
+import switch as switches
 import wire
 
 RED = "02:00:00:00:00:01"
 COUNT = 50
+
+
+
+def twice(first, end):
+    """Rules that each resubmit twice to the next."""
+    return [f"in_port={port},actions=resubmit:{port + 1},resubmit:{port + 1},local" for port in range(first, end)]
+
 
 # What is counted, rules that bring it about, whether programs run the flow: not if ofproto gave up, for then it matches
 # every field there is.
@@ -25,6 +33,11 @@ ACTIONS = {
          "in_port=104,actions=push_mpls:0x8847,set_field:11->mpls_label,resubmit:105",
          "in_port=105,actions=push_mpls:0x8847,set_field:12->mpls_label,resubmit:106",
          "in_port=106,actions=push_mpls:0x8847,set_field:13->mpls_label,output:2"], False),
+    "drop_action_too_many_resubmit": (
+        ["in_port=to-red,udp,actions=resubmit:102,resubmit:102,local", *twice(102, 165), "in_port=165,actions=local"], False),
+    "drop_action_stack_too_deep": (
+        ["in_port=to-red,udp,actions=resubmit:102,resubmit:102,local", *twice(102, 113),
+         "in_port=113,actions=" + ",".join(["push:NXM_NX_REG0[]"] * 8)], False),
 }
 
 # What else there is, such as neighbour discovery, is not dropped.
@@ -65,7 +78,8 @@ def test_drop_actions(hooked):
     """Each packet is counted once, by the reason that its flow has: the first that the engine drops, those that programs
     drop, and those of flows that are gone."""
     switch = hooked.switch
-    switch.expected += ["over max translation depth", "MPLS push action can't be performed", r"ofproto_dpif_upcall.*WARN\|Flow: "]
+    switch.expected += ["over max translation depth", "MPLS push action can't be performed", r"ofproto_dpif_upcall.*WARN\|Flow: ",
+                        "over 4096 resubmit actions", "resubmits yielded over 64 kB of stack"]
     for name, (rules, in_program) in ACTIONS.items():
         # At once: a moment without rules drops packets.
         switch.ofctl("replace-flows", "br0", "-", text="\n".join([*rules, *OTHERS]) + "\n")
@@ -116,6 +130,24 @@ def test_counters_never_go_back(network):
     switch.vsctl("del-br", "br0")       # At once: what was not counted yet is not lost.
     lab.wait_until(lambda: "ovs-xdp" not in switch.appctl("xdp/show"), "the end of the datapath")
     assert counter(switch, "drop_action_of_pipeline") >= before + 1 + COUNT
+
+
+# Open vSwitch counts these itself: the actions run in its odp_execute_actions(); or they are of hardware, which this datapath has not.
+ITS_OWN = {"datapath_drop_sample_error", "datapath_drop_nsh_decap_error", "datapath_drop_hw_miss_recover",
+           "datapath_drop_hw_post_process", "datapath_drop_hw_post_process_consumed"}
+
+
+def test_every_name_of_the_stock_datapath(network):
+    """Each drop that the linked release's userspace datapath counts can be read here, and ours are added to it."""
+    listed = [switches.source(name) for name in ("lib/dpif-netdev.c", "lib/odp-execute.c")]
+    if not all(listed):
+        pytest.skip("the sources of Open vSwitch that the tools were built from are not here")
+    names = {name for path in listed for name in re.findall(r"^COVERAGE_DEFINE\(((?:datapath_drop|drop_action)_\w+)\);",
+                                                            path.read_text(encoding="utf-8"), re.MULTILINE)}
+    ours = "".join((switches.TOP / name).read_text(encoding="utf-8") for name in ("ovs/provider/drop_coverage.c", "ovs/base/compat.h"))
+    assert len(names) > 20 and names - set(re.findall(r"\bX\((\w+)[),]", ours)) <= ITS_OWN
+    for name in names - ITS_OWN:
+        assert counter(network.switch, name) >= 0
 
 
 def test_shown(network):
