@@ -26,10 +26,7 @@ SAYS = ("1", "1M")
 
 
 def run(w, peer, settings):
-    w.make_veth("by0", "gen", "g1", world.GENERATOR_MAC)
-    w.make_veth("by1", "sink", "s1", world.SINK_MAC)
-    w.hold("forward", "--dev", "by0", "--to", "by1")
-    sinks = forward.make_path(w, peer, forward.RULE), w.sink("s1")
+    sinks = make_paths(w, peer)
     answers, rule = {}, forward.RULE
     for row, (wanted, frames, flows) in KINDS.items():
         if wanted != rule and not can(peer, wanted):
@@ -40,6 +37,14 @@ def run(w, peer, settings):
             rule = wanted
         answers[row] = measure.over_bare(w, sinks, max(1, settings["seconds"]), flows)
     return answers
+
+
+def make_paths(w, peer):
+    """The path through the switch, and the bare redirect beside it.  Returns the sinks of both."""
+    w.make_veth("by0", "gen", "g1", world.GENERATOR_MAC)
+    w.make_veth("by1", "sink", "s1", world.SINK_MAC)
+    w.hold("forward", "--dev", "by0", "--to", "by1")
+    return forward.make_path(w, peer, forward.RULE), w.sink("s1")
 
 
 def can(peer, rule):

@@ -16,7 +16,7 @@ class Peer(ovs.OvsPeer):
     datapath_type = "xdp"
     offloads = True
     hook = None                             # options:xdp-hook; None: as said above.
-    rules = ovs.OvsPeer.rules | {"program", "flow-api", "turns"}
+    rules = ovs.OvsPeer.rules | {"program", "flow-api", "turns", "trace"}
 
     def missing(self, settings):
         self.daemon = os.path.join(settings["build"], "ovs-vswitchd-xdp")

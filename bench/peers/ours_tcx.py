@@ -9,4 +9,4 @@ class Peer(ours.Peer):
     name = "ours-tcx"
     title = "OVS-XDP, xdp-hook=tcx"
     hook = "tcx"
-    only = {"chain", "cpu_cost"}
+    only = {"chain", "cpu_cost", "trace"}
