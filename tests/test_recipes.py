@@ -130,6 +130,24 @@ def test_nothing_is_forgotten(what, names, where, pattern):
     assert not missing, f"{what}: {', '.join(missing)} is not in {', '.join(where)} (CONTRIBUTING.md, Recipes)"
 
 
+def sentences(header, macro):
+    """{name: texts of its row} of an X-macro list whose rows have several lines."""
+    body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)*.*\n)", text(header))[1]
+    found = re.findall(r"\bX\((\w+),((?:[^()\"]|\"[^\"]*\"|\(\w+\))*)\)", body.replace("\\\n", "\n"))
+    return {name: ["".join(re.findall(r'"([^"]*)"', part)) for part in re.split(r'(?<="),\s*\n', rest)] for name, rest in found}
+
+
+@pytest.mark.parametrize("header, macro", [("ovs/ports/hook.c", "HOOK_REASONS"), ("ovs/fastpath/compile.h", "DPIF_XDP_COMPILE_REASONS"),
+                                           ("ovs/fastpath/fastpath_private.h", "DPIF_XDP_FASTPATH_REASONS")])
+def test_every_reason_has_two_sentences(header, macro):
+    """What xdp/why says: the reason, and what would have to change; one sentence each."""
+    found = sentences(header, macro)
+    assert len(found) >= 9 and [name for name, _ in rows(header, macro)] == [name for name in found if name != "NAME"]
+    for name, texts in found.items():
+        if name != "OK":
+            assert len(texts) == 2 and all(len(part) > 10 and not re.search(r"\. |\.$", part) for part in texts), (name, texts)
+
+
 @pytest.mark.parametrize("corpus", ["parse", "actions"])
 def test_oracle_meets_every_header(corpus):
     """tests/parity compares with Open vSwitch over mutations of the corpora: what no input has, it does not compare."""

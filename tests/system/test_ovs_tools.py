@@ -7,11 +7,10 @@ import signal
 import pytest
 
 import lab
+import pypi
 import switch as switches
 import traffic
-
-# As in Debian's package of Open vSwitch.
-PYTHON = "/usr/bin/python3"
+from pypi import PYTHON
 
 
 def python_path():
@@ -78,6 +77,44 @@ def test_flow_library(network):
     flows = [json.loads(line) for line in answer.splitlines()]
     assert len(flows) == len(lines) and all(actions for _, _, actions in flows), answer
     assert any("push_vlan" in actions[0] for _, _, actions in flows), answer
+
+
+def test_ovs_flowviz(network, tmp_path):
+    """ovs-flowviz of later releases shows the flows that are dumped here: as JSON, with colours and by recirculation."""
+    switch = network.switch
+    modules = pypi.folder("python-flowviz", "ovs[flowviz]>=3.5")
+    switch.flows("br0", "in_port=to-red,icmp,actions=ct(zone=3,table=1)", "table=1,icmp,actions=ct(commit,zone=3),output:to-green",
+                 "priority=0,actions=normal")
+    assert traffic.ping(network.red, "10.0.0.2", count=3) == 3
+    dump = switch.appctl("dpctl/dump-flows", "-m", "--names")
+    (tmp_path / "flows").write_text(dump, encoding="utf-8")
+
+    def flowviz(form):
+        return lab.run(PYTHON, modules / "bin/ovs-flowviz", "-i", f"here,{tmp_path}/flows", "datapath", form,
+                       env={**switch.env, "PYTHONPATH": str(modules), "COLUMNS": "400", "NO_COLOR": "1"})
+    flows = json.loads(flowviz("json"))
+    assert len(flows) == len(dump.splitlines()) and all(flow["actions"] for flow in flows)
+    assert any("ct" in action for flow in flows for action in flow["actions"]), flows
+    assert {flow["match"]["in_port"] for flow in flows} >= {"to-red", "to-green"}, flows
+    for form, wanted in ("console", "recirc_id(0x1)"), ("tree", "[recirc_id(0x1) in_port(to-red)]"):
+        text = flowviz(form)
+        assert wanted in text and "ct(commit,zone=3),to-green" in text, text
+
+
+def test_names_of_statistics(network):
+    """An Interface has each statistic that it has on a bridge of the stock userspace datapath, and more."""
+    switch = network.switch
+    switch.vsctl("set", "open", ".", "other_config:stats-update-interval=1000")
+    switch.vsctl("add-br", "stock", "--", "set", "bridge", "stock", "datapath_type=netdev")
+    network.plug("other")
+    switch.vsctl("add-port", "stock", "to-other")
+
+    def names(device):
+        return set(switch.get("interface", device, "statistics") or ())
+    stock = lab.wait_until(lambda: names("to-other"), "statistics of the stock datapath", 20)
+    assert {"rx_packets", "tx_bytes", "rx_dropped", "collisions", "rx_crc_err"} <= stock
+    missing = lab.wait_until(lambda: names("to-red"), "statistics", 20) and stock - names("to-red")
+    assert not missing, missing
 
 
 def test_reports_of_open_vswitch(network):

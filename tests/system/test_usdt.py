@@ -100,15 +100,14 @@ def listeners(key, pid):
 
 
 def test_listening(network):
-    """A tracer gets upcalls, flows and packets of the slow path, and the traffic goes on."""
+    """Each probe is heard: upcalls, operations of flows, the slow path, tiers, exchanged programs; and the traffic goes on."""
     if not UPROBES.exists():
         pytest.skip("this kernel has no uprobes (CONFIG_UPROBE_EVENTS)")
     switch = network.switch
-    wanted = (("main", "run_start"), ("dpif_recv", "recv_upcall"), ("dpif_netlink_operate__", "op_flow_put"), ("ovs_xdp", "flow_moved"),
-              ("ovs_xdp", "slow_path"), ("dpif_netlink_operate__", "op_flow_del"))
+    at_last = ("dpif_netlink_operate__", "op_flow_del")
     with contextlib.ExitStack() as stack:
         counts = {}
-        for key in wanted:
+        for key in ARGUMENTS:
             try:
                 held, counts[key] = listeners(key, switch.process.pid)
             except OSError as error:
@@ -118,10 +117,15 @@ def test_listening(network):
         with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
             red.send(wire.udp_frame(RED, lab.mac_of(network.green), b"heard", ports=(1, 2)))
             assert green.receive(lambda frame: b"heard" in frame)
-        for key in wanted[:-1]:
-            lab.wait_until(counts[key], f"{key} heard")
+        switch.ofctl("packet-out", "br0", "in_port=controller,packet=" + "ff" * 12 + "88b5" + "00" * 46 + ",actions=output:to-green")
+        ufid = next(line.split(",")[0] for line in switch.dump_flows("-m") if "udp" in line or "proto=17" in line)
+        switch.appctl("dpctl/get-flow", "xdp@ovs-xdp", ufid)
+        switch.appctl("xdp/specialise")
+        for key in ARGUMENTS:
+            if key != at_last:
+                lab.wait_until(counts[key], f"{key} heard")
         switch.appctl("revalidator/purge")
-        lab.wait_until(counts[wanted[-1]], "op_flow_del heard")
+        lab.wait_until(counts[at_last], "op_flow_del heard")
     with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
         red.send(wire.udp_frame(RED, lab.mac_of(network.green), b"after", ports=(1, 3)))
         assert green.receive(lambda frame: b"after" in frame)

@@ -8,24 +8,21 @@ upcall_cost.py wants openvswitch.ko's tracepoint, too, so it runs in the emulate
 import contextlib
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 
 import lab
+import pypi
 import switch as switches
 import traffic
+from pypi import PYTHON, machine
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "vm"))
-
-import machine  # noqa: E402
-
-PYTHON = "/usr/bin/python3"             # As in Debian's packages of Open vSwitch and bcc.
 COMPILES = 600                          # Seconds: clang over the kernel's headers, in an emulated machine minutes.
-MODULES = machine.CACHE.parent / "python"
 NEEDS = {"upcall_cost.py": ("alive-progress", "halo", "strenum", "text-histogram3")}    # Of PyPI.
+PAHOLE = "pahole", "libbpf1", "libbz2-1.0", "libc6", "libdw1t64", "libelf1t64", "liblzma5", "libzstd1", "zlib1g"  # And its libraries.
 TRACEPOINT = pathlib.Path("/sys/kernel/tracing/events/openvswitch/ovs_dp_upcall")
 
 COMPILE = "from bcc import BPF\nBPF(text='#include <linux/sched.h>\\nint f(void *ctx) { return 0; }')"
@@ -41,23 +38,15 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def script(name):
     """The path of a script: of the sources that the tools were built from."""
-    tree = switches.tool("ovs-vsctl").resolve().parent.parent
-    source = re.search(r"^abs_top_srcdir = (.*)$", (tree / "Makefile").read_text(encoding="utf-8"), re.MULTILINE) \
-        if (tree / "Makefile").exists() else None
-    path = pathlib.Path(source[1] if source else "/nonexistent") / "utilities/usdt-scripts" / name
-    if not path.exists():
+    path = switches.source(f"utilities/usdt-scripts/{name}")
+    if not path:
         pytest.skip(f"this release of Open vSwitch has no {name}")
     return path
 
 
 def modules_of(name):
-    """Has what 'name' imports of PyPI."""
-    for package in NEEDS.get(name, ()):
-        if not (MODULES / package.replace("-", "_")).exists() and not list(MODULES.glob(f"{package.replace('-', '_')}.py")):
-            done = subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--target", MODULES, package],
-                                  stderr=subprocess.PIPE, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"{name} needs {package} of PyPI: {done.stderr.strip().splitlines()[-1:]}")
+    """PYTHONPATH with what 'name' imports of PyPI."""
+    return {"PYTHONPATH": str(pypi.folder("python-usdt", *NEEDS[name]))} if name in NEEDS else {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,7 +57,7 @@ def environment():
     with contextlib.suppress(FileNotFoundError):
         subprocess.run(["modprobe", "openvswitch"], stderr=subprocess.DEVNULL, check=False)
     try:
-        variables = {"BCC_KERNEL_SOURCE": str(machine.headers_folder()), "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(MODULES)}
+        variables = {"BCC_KERNEL_SOURCE": str(machine.headers_folder()), "PYTHONUNBUFFERED": "1"}
     except machine.Unusable as problem:
         pytest.skip(str(problem))
     if not pathlib.Path("/sys/bus/event_source/devices/uprobe").exists():
@@ -79,17 +68,32 @@ def environment():
     return variables
 
 
+def pahole():
+    """A pahole that prints types which a compiler takes, as 1.25 and newer do: this machine's, or Debian 13's."""
+    def compiles(program):
+        return b"typedef" in subprocess.run([program, "-C", "ovs_u128", "--compile", switches.DAEMON], stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, check=False).stdout
+    if shutil.which("pahole") and compiles("pahole"):
+        return "pahole"
+    try:
+        newer = machine.program_of("trixie", "pahole", *PAHOLE)
+    except machine.Unusable as problem:
+        pytest.skip(f"pahole here is older than 1.25, and {problem}")
+    if not compiles(newer):
+        pytest.skip("the daemon has no debugging information that pahole reads")
+    return newer
+
+
 @contextlib.contextmanager
 def listening(switch, said, begun, name, *options):
     """Runs script 'name' until it has printed 'begun'; ends it as a person does."""
-    path = script(name)
-    modules_of(name)
-    with open(said, "wb") as out, \
-            lab.Process(PYTHON, "-c", RUN, path, "-p", switch.process.pid, *options, stdout=out, env=switch.env) as process:
+    path, modules = script(name), modules_of(name)
+    with open(said, "wb") as out, lab.Process(PYTHON, "-c", RUN, path, "-p", switch.process.pid, *options, stdout=out,
+                                              env={**switch.env, **modules}) as process:
         lab.wait_until(lambda: begun in said.read_text(encoding="utf-8") or not process.running(), begun, limit=COMPILES)
         assert process.running(), said.read_text(encoding="utf-8")
         yield
-        process.kill(signal.SIGINT)
+        assert process.kill(signal.SIGINT) == 0, said.read_text(encoding="utf-8")
 
 
 def test_upcall_monitor(network, tmp_path):
@@ -106,6 +110,7 @@ def test_upcall_monitor(network, tmp_path):
 
 def test_upcall_cost(network, tmp_path):
     """It prints upcalls and the flows installed for them.  (It prices those alone that openvswitch.ko sent.)"""
+    modules_of("upcall_cost.py")        # Also for the emulated machine, which has no network.
     if not TRACEPOINT.exists():
         pytest.skip("this kernel has no openvswitch.ko, whose tracepoint the script listens to, too")
     said = tmp_path / "said"
@@ -123,12 +128,9 @@ def test_flow_reval_monitor(network, tmp_path):
     """It prints the UFID of each flow, when it was installed and why it went."""
     said, switch = tmp_path / "said", network.switch
     script("flow_reval_monitor.py")
-    types = subprocess.run(["pahole", "-C", "ovs_u128", "--compile", switches.DAEMON], stdout=subprocess.PIPE, check=False)
-    if b"typedef" not in types.stdout:
-        pytest.skip("this pahole (before 1.25) prints no types from debugging information that a compiler takes")
     switch.flows("br0", "priority=0,actions=normal")
     switch.vsctl("set", "open", ".", "other_config:max-idle=500")
-    with listening(switch, said, "EVENT/REASON", "flow_reval_monitor.py"):
+    with listening(switch, said, "EVENT/REASON", "flow_reval_monitor.py", "-P", pahole()):
         assert traffic.ping(network.red, "10.0.0.2", count=2) == 2
         put = lab.wait_until(lambda: re.search(r"^\d+ +[\d.]+ +(\S+) +Insert \(put\) flow", said.read_text(encoding="utf-8"),
                                                re.MULTILINE), "a flow installed")

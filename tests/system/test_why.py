@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """ovs-appctl xdp/why: the reason, and what would have to change."""
 import json
+import re
 
 import lab
+import switch as switches
 import wire
 
 RED = "02:00:00:00:00:01"
@@ -36,6 +38,23 @@ def test_hooks(network):
         switch.vsctl("remove", table, record, *setting.split("=")[0].split(":"))
     assert f"port {found['port']}: to-red: hook " in switch.appctl("xdp/why")
     assert "no Linux device" in switch.appctl("xdp/why", "xdp@ovs-xdp", "ovs-xdp")
+
+
+def named(header, macro):
+    """The names of an X-macro list."""
+    return re.findall(r"\bX\((\w+),", re.search(rf"#define {macro}\(X\)((?:.*\\\n)*.*\n)",
+                                                (switches.TOP / header).read_text(encoding="utf-8"))[1])
+
+
+def test_every_reason_has_sentences(network):
+    """Why the engine runs a flow, and what would have to change: of each reason in the tables, provoked or not."""
+    names = (named("ovs/fastpath/compile.h", "DPIF_XDP_COMPILE_REASONS")
+             + named("ovs/fastpath/fastpath_private.h", "DPIF_XDP_FASTPATH_REASONS"))
+    said = {reason["reason"]: reason for reason in why(network.switch)["fast_path"]["flows_by_reason"]}
+    assert set(said) == {name.lower() for name in names} and len(said) > 15
+    for name, reason in said.items():
+        assert reason["text"] and (name == "ok") == (reason["tier"] != "engine"), reason
+        assert name == "ok" or reason["change"], reason
 
 
 def flow_of(network, *rules, count=3):

@@ -39,6 +39,7 @@ def metrics():
     with scene.with_odd_port(NASTY) as (switch, red):
         switch.flows("br0", "priority=1,icmp,in_port=to-red,actions=ct(commit,zone=7),normal", "priority=0,actions=normal")
         switch.appctl("dpctl/ct-set-limits", "zone=7,limit=100")
+        switch.use_hook("to-red", "options:xdp-hook=xdp")
         red.run("ping", "-c", "3", "-i", "0.01", "10.0.0.100")
         yield once(switch)
 
@@ -77,8 +78,21 @@ def test_every_metric_is_documented(metrics):
     documented = set(re.findall(r"^\| `(ovs_xdp_\w+)`", (TOP / "docs/reference/metrics.md").read_text(encoding="utf-8"), re.MULTILINE))
     named = set(re.findall(r'^    "(ovs_xdp_\w+)": \(', EXPORTER.read_text(encoding="utf-8"), re.MULTILINE))
     seen = set(re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE))
-    assert documented == named
-    assert seen <= named and named - seen <= {"ovs_xdp_port_socket_drops_total"}
+    assert documented == named == seen
+
+
+def test_types_and_labels_are_documented(metrics):
+    """Of each metric, and of a label with few values those."""
+    rows = re.findall(r"^\| `(ovs_xdp_\w+)` \| (\w+) \| (.*?) \| .*\|$", (TOP / "docs/reference/metrics.md").read_text(encoding="utf-8"),
+                      re.MULTILINE)
+    assert len(rows) > 30
+    for name, kind, labels in rows:
+        assert f"# TYPE {name} {kind}\n" in metrics
+        named = [label for label in re.sub(r" \([^)]*\)", "", labels).split(", ") if label]
+        samples = [dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', sample)) for sample in values(metrics, name)]
+        assert samples and all(list(sample) == named for sample in samples), (name, named, samples)
+        for label, few in re.findall(r"(\w+) \((`[^)]*`)\)", labels):
+            assert {sample[label] for sample in samples} <= set(re.findall(r"`(\w+)`", few)), (name, label)
 
 
 def test_rules():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ovs-xdp-tcpdump: both directions of ports at XDP and tcx, and what it does with bad input."""
 import contextlib
+import json
 import pathlib
 import re
 import signal
@@ -79,6 +80,12 @@ class Capture:
         self.end()
 
 
+def places(switch):
+    """Where each port's packets are dealt with, and how they are sent to it."""
+    shown, = json.loads(switch.appctl("xdp/show", "-f", "json"))["datapaths"]
+    return {port["name"]: [port.get(key) for key in ("hook", "mode", "open", "redirect_target", "tcx_output")] for port in shown["ports"]}
+
+
 def send(spaces, source, target, text, ports=(1000, 2000), n=1):
     with wire.Wire(spaces[source]) as at:
         at.send(*[wire.udp_frame(MACS[source], MACS[target], text, ports=ports)] * n)
@@ -94,6 +101,7 @@ def test_each_packet_is_seen_once_in_each_direction(hook, tmp_path):
     """By programs, groups, redirect_peer and the engine alike; and plain tcpdump does not see those of XDP."""
     with world(hook) as (switch, spaces):
         switch.flows("br0", *RULES)
+        before = places(switch)
         with Capture(tmp_path / "both", "to-green") as both, Capture(tmp_path / "in", "-Q", "in", "to-green") as only_in, \
                 Capture(tmp_path / "other", "to-blue") as other, wire.Wire(spaces["green"]) as green:
             # The first goes through the engine, the second through the program.
@@ -108,6 +116,7 @@ def test_each_packet_is_seen_once_in_each_direction(hook, tmp_path):
             for text in b"first", b"second", b"copied", b"grouped", b"back", b"again":
                 lab.wait_until(lambda: both.count(text), f"{text} captured")
             lab.wait_until(lambda: only_in.count(b"again") and other.count(b"grouped"), "captured")
+            assert places(switch) == before
             both.end(), only_in.end(), other.end()
             for text in b"first", b"second", b"copied", b"grouped", b"back", b"again":
                 assert both.count(text) == 1, text

@@ -173,6 +173,29 @@ def release_options(release):
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
+def program_of(release, name, *packages):
+    """A script that runs 'name' of one of 'packages', which are another release of Debian's, as there: with that release's
+    libraries, which are among them.  Nothing is installed."""
+    folder = CACHE / f"{name}-{release}"
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / name
+    with locked(CACHE / "kernel.lock"):
+        if script.exists():
+            return script
+        options = release_options(release)
+        call(["apt-get", "-q", *options, "update"], folder, f"the list of packages of {release} cannot be read")
+        call(["apt-get", "-q", *options, "download", *packages], folder, f"{name} of {release} cannot be downloaded")
+        for archive in folder.glob("*.deb"):
+            call(["dpkg", "-x", archive, "."], folder, f"{archive.name} cannot be unpacked")
+            archive.unlink()
+        loader = next(folder.glob("usr/lib/*/ld-linux-*.so.*"))
+        partial = script.with_suffix(".partial")
+        partial.write_text(f'#!/bin/sh\nexec {loader} --library-path {loader.parent} {folder}/usr/bin/{name} "$@"\n', encoding="ascii")
+        partial.chmod(0o755)
+        partial.rename(script)
+        return script
+
+
 def initrd(kernel, release):
     """A small initrd: busybox, `init`, and the modules that reach the host's files."""
     archive = kernel / f"initrd-{release}.cpio"
