@@ -45,7 +45,8 @@ bool oxdp_sock_multi_buffer(const struct oxdp_sock *sock);
  * 'fill' is the number of frames the socket keeps waiting for the kernel at first
  * (it grows under load up to the ring's size and shrinks again with it); 0: the socket only sends.
  * Returns 0 and stores the socket in '*ret_sock', or a negative errno: -EOPNOTSUPP (no zero-copy),
- * -ENODEV, -EBUSY (the queue has a foreign AF_XDP socket), -ENOMEM. */
+ * -ENODEV, -EBUSY (the queue has a foreign AF_XDP socket), -EAGAIN (the kernel has not freed the queue of a socket that
+ * was closed; the first try waits for that, later ones do not), -ENOMEM. */
 int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zerocopy, uint32_t fill,
                    struct oxdp_sock **ret_sock);
 

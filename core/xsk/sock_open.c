@@ -32,18 +32,24 @@
 #define XDP_MAX_TX_SKB_BUDGET 9
 #endif
 
-/* The kernel frees the queue of a closed socket in the background (net/xdp/xsk_buff_pool.c, xp_put_pool), on a
- * busy machine not soon.  If none was closed recently, by this process or a previous instance, another program has a
- * busy queue. */
+/* How long to wait for a queue that has a socket: of another program, or one that was closed, by this process
+ * (struct oxdp_closed) or by a previous instance shortly before this one began.  The kernel frees a queue in the
+ * background (net/xdp/xsk_buff_pool.c, xp_put_pool), on a busy machine not soon. */
 #define BUSY_WAIT_MS 500
 #define BUSY_WAIT_OWN_MS 5000
 #define OF_LATE_MS 15000
 #define BUSY_POLL_MS 5
 
+/* After this time the queue is that of another program. */
+#define OURS_MS 60000
+
 /* Bytes of packets that a socket may have under way in copy mode: a full transmit ring of small packets,
  * whose skbs are charged about 2 kB each. */
 #define SEND_BUFFER (4 << 20)
 
+static int open_when_free(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static struct oxdp_closed *find_closed(const struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
+static void note_closed(const struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
 static int open_once(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
 static int open_in_either_way(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
 static int alloc_id(struct oxdp_sock *sock) OXDP_REQUIRES(oxdp_bind_lock);
@@ -80,14 +86,7 @@ int oxdp_sock_open(struct oxdp_umem *umem, int ifindex, uint32_t queue, bool zer
     oxdp_lock_binding(umem);
     err = alloc_id(sock);
     if (!err) {
-        int64_t now = oxdp_now_ms();
-        int64_t deadline = now + (now - umem->freed_ms < OF_LATE_MS ? BUSY_WAIT_OWN_MS : BUSY_WAIT_MS);
-
-        while ((err = open_in_either_way(sock)) == -EBUSY && oxdp_now_ms() < deadline) {
-            oxdp_unlock_binding(umem);
-            sleep_ms(BUSY_POLL_MS);
-            oxdp_lock_binding(umem);
-        }
+        err = open_when_free(sock);
         if (err) {
             free_id(sock);
         }
@@ -119,7 +118,7 @@ void oxdp_sock_close(struct oxdp_sock *sock)
 
     oxdp_lock_binding(umem);
     free_id(sock);
-    umem->freed_ms = oxdp_now_ms();
+    note_closed(sock);
     oxdp_unlock_binding(umem);
     pthread_mutex_destroy(&sock->tx_lock);
     free(sock);
@@ -135,6 +134,61 @@ void oxdp_sock_close_later(struct oxdp_sock *sock)
     if (sock) {
         oxdp_later(close_sock, sock, sock->umem, sock->ifindex);
     }
+}
+
+static int busy_wait_ms(const struct oxdp_umem *umem, const struct oxdp_closed *closed)
+{
+    if (closed) {
+        return closed->waited ? 0 : BUSY_WAIT_OWN_MS;
+    }
+    return oxdp_now_ms() - umem->made_ms < OF_LATE_MS ? BUSY_WAIT_OWN_MS : BUSY_WAIT_MS;
+}
+
+static int open_when_free(struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
+{
+    struct oxdp_umem *umem = sock->umem;
+    struct oxdp_closed *closed = find_closed(sock);
+    int64_t deadline = oxdp_now_ms() + busy_wait_ms(umem, closed);
+    int err;
+
+    while ((err = open_in_either_way(sock)) == -EBUSY && oxdp_now_ms() < deadline) {
+        oxdp_unlock_binding(umem);
+        sleep_ms(BUSY_POLL_MS);
+        oxdp_lock_binding(umem);
+    }
+    closed = find_closed(sock);
+    if (closed && !err) {
+        closed->ifindex = 0;
+    } else if (closed && err == -EBUSY && oxdp_now_ms() - closed->ms < OURS_MS) {
+        closed->waited = true;
+        err = -EAGAIN;
+    }
+    return err;
+}
+
+static struct oxdp_closed *find_closed(const struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
+{
+    struct oxdp_closed *closed = sock->umem->closed;
+
+    for (uint32_t i = 0; i < OXDP_N_CLOSED; i++) {
+        if (closed[i].ifindex == sock->ifindex && closed[i].queue == sock->queue) {
+            return &closed[i];
+        }
+    }
+    return NULL;
+}
+
+static void note_closed(const struct oxdp_sock *sock)
+    OXDP_REQUIRES(oxdp_bind_lock)
+{
+    struct oxdp_closed *closed = find_closed(sock);
+
+    if (!closed) {
+        closed = &sock->umem->closed[sock->umem->n_closed++ % OXDP_N_CLOSED];
+    }
+    *closed = (struct oxdp_closed) { .ifindex = sock->ifindex, .queue = sock->queue, .ms = oxdp_now_ms() };
 }
 
 /* A driver may have zero-copy, but not with packets in several frames. */

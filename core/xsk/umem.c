@@ -30,7 +30,7 @@ int oxdp_umem_create(uint32_t n_frames, struct oxdp_umem **ret_umem)
     }
     umem->n_frames = n_frames;
     umem->spare_fd = -1;
-    umem->freed_ms = oxdp_now_ms();
+    umem->made_ms = oxdp_now_ms();
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);

@@ -4,6 +4,7 @@
 #define OXDP_UMEM_PRIVATE_H 1
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -14,6 +15,18 @@
 #define OXDP_OWNER_STACK  0xffffu
 #define OXDP_OWNER_CALLER 0xfffeu
 #define OXDP_MAX_SOCKS    0xfffeu
+
+/* A queue whose socket was closed.  The kernel frees it in the background, and not before it has dealt with the last
+ * packet that the socket sent: a qdisc behind a veth may keep that for long. */
+struct oxdp_closed {
+    int ifindex;                /* 0: none. */
+    uint32_t queue;
+    int64_t ms;                 /* When the socket was closed: CLOCK_MONOTONIC. */
+    bool waited;                /* oxdp_sock_open() has waited for the queue in vain. */
+};
+
+/* So many are remembered.  The oldest is forgotten first. */
+#define OXDP_N_CLOSED 256u
 
 struct oxdp_umem {
     uint8_t *base;
@@ -32,8 +45,9 @@ struct oxdp_umem {
     struct oxdp_sock **socks OXDP_GUARDED_BY(oxdp_bind_lock);   /* By socket number; NULL: the number is free. */
     uint32_t n_socks_allocated OXDP_GUARDED_BY(oxdp_bind_lock);
     uint32_t n_receivers OXDP_GUARDED_BY(oxdp_bind_lock);       /* Sockets to which frames are lent. */
-    /* When a socket was last closed, at first when this was made: CLOCK_MONOTONIC. */
-    int64_t freed_ms OXDP_GUARDED_BY(oxdp_bind_lock);
+    int64_t made_ms;            /* CLOCK_MONOTONIC. */
+    struct oxdp_closed closed[OXDP_N_CLOSED] OXDP_GUARDED_BY(oxdp_bind_lock);
+    uint32_t n_closed OXDP_GUARDED_BY(oxdp_bind_lock);          /* How often a place there was taken. */
     /* A socket that registered the memory and is not bound yet, or -1. */
     int spare_fd OXDP_GUARDED_BY(oxdp_bind_lock);
 };

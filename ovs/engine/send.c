@@ -368,7 +368,8 @@ give_sock(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (error) {
         VLOG_DBG("%s: no AF_XDP socket to send from (%s)",
                  netdev_get_name(port->dev), ovs_strerror(error));
-        sender->refused_until = time_msec() + REFUSED_MS;
+        sender->refused_until = (time_msec() + (error == EAGAIN ? BUSY_MS
+                                                : REFUSED_MS));
     } else if (needed) {
         sender->sock = sock;
         atomic_count_inc(&dp->senders.n);

@@ -300,11 +300,12 @@ set_status(struct dpif_xdp_port *port, const char *mode,
     return changed;
 }
 
-/* Reports how 'port' is served: 'why' if that is not the first choice, and
- * 'obj_error' if it is not with the program that it should have. */
+/* Reports how 'port' is served: 'why' if that is not the first choice, which
+ * is no problem if it is 'for_now', and 'obj_error' if it is not with the
+ * program that it should have. */
 static void
 tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-     const struct dpif_xdp_choices *choices, const char *why,
+     const struct dpif_xdp_choices *choices, const char *why, bool for_now,
      const char *obj_error)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
@@ -342,8 +343,8 @@ tell(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     if (set_status(port, mode, hook, port->obj,
                    text.length ? ds_cstr(&text) : NULL)
         && text.length) {
-        VLOG_WARN_RL(&rl, "%s: %s", netdev_get_name(port->dev),
-                     ds_cstr(&text));
+        VLOG_RL(&rl, for_now && !obj_error ? VLL_INFO : VLL_WARN, "%s: %s",
+                netdev_get_name(port->dev), ds_cstr(&text));
     }
     dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_MTU, mtu);
     dpif_xdp_netdev_set_warning(port->dev, DPIF_XDP_WARNING_GENERIC, generic);
@@ -366,20 +367,22 @@ tell_refusal(struct dpif_xdp_port *port, int error, const char *why)
 }
 
 /* A port that is not on the hook that it should have, or not with the program,
- * is tried again.  (A mode that the driver lacks is not.) */
+ * is tried again: every second if it is so 'for_now'.  (A mode that the driver
+ * lacks is not.) */
 static void
 plan_retry(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
-           const struct dpif_xdp_choices *choices, bool has_program)
+           const struct dpif_xdp_choices *choices, bool for_now,
+           bool has_program)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
 
-    if (hook == choices->list[0].hook && has_program
+    if (!for_now && hook == choices->list[0].hook && has_program
         && !(dpif_xdp_hook_has_xdp(hook) && dpif_xdp_port_is_bare(dp, port))) {
         port->retry_ms = 0;
         port->retry = LLONG_MAX;
     } else {
-        port->retry_ms = dpif_xdp_backoff_next(port->retry_ms);
+        port->retry_ms = dpif_xdp_backoff_next(for_now ? 0 : port->retry_ms);
         port->retry = time_msec() + port->retry_ms;
     }
 }
@@ -393,6 +396,7 @@ serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
     struct dpif_xdp_choices choices;
     bool knew = port->no_native;
     char *obj_error = NULL;
+    bool for_now;
     int error;
 
     dpif_xdp_netdev_get_config(port->dev, &config);
@@ -406,12 +410,14 @@ serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, char **whyp)
         dpif_xdp_port_choices(dp, port, &config, &choices);
         error = dpif_xdp_port_serve(dp, port, &choices, whyp);
     }
+    for_now = error == EAGAIN;
+    error = for_now ? 0 : error;
     if (!error) {
         if (!dpif_xdp_hook_has_xdp(dpif_xdp_port_get_hook(port))) {
             dpif_xdp_port_forget_obj(dp, port);
         }
-        plan_retry(dp, port, &choices, !obj_error);
-        tell(dp, port, &choices, *whyp, obj_error);
+        plan_retry(dp, port, &choices, for_now, !obj_error);
+        tell(dp, port, &choices, *whyp, for_now, obj_error);
     }
     free(obj_error);
     return error;

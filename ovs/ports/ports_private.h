@@ -95,8 +95,10 @@ dpif_xdp_hook_has_tcx(enum dpif_xdp_hook hook)
 
 /* serve.c: has 'port', whose 'device' is as it is now, served by the first of
  * 'choices' that works, without a gap if it is served already.  0, with the
- * reason in '*whyp' if that is not the first (else NULL); or a positive errno
- * with a sentence in '*whyp', if the switch cannot have the device. */
+ * reason in '*whyp' if that is not the first (else NULL); EAGAIN if that is so
+ * because the kernel has not freed a queue, soon to be tried again; or another
+ * positive errno with a sentence in '*whyp', if the switch cannot have the
+ * device. */
 int dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
                         const struct dpif_xdp_choices *, char **whyp)
     OVS_REQUIRES(dpif_xdp_port_mutex);

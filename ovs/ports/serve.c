@@ -160,6 +160,7 @@ int
 dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
                     const struct dpif_xdp_choices *choices, char **whyp)
 {
+    bool wait = false;
     int error = 0;
 
     *whyp = NULL;
@@ -168,15 +169,17 @@ dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         char *text = NULL;
 
         if (is_served_so(dp, port, choice)
-            || (choice->hook == DPIF_XDP_HOOK_NONE && is_served(port))) {
-            return 0;
+            || ((choice->hook == DPIF_XDP_HOOK_NONE || wait)
+                && is_served(port))) {
+            return wait ? EAGAIN : 0;
         }
         error = (choice->hook == DPIF_XDP_HOOK_NONE
                  ? dpif_xdp_port_open_packet_socket(dp, port, &text)
                  : use_programs(dp, port, choice, &text));
         if (!error) {
-            return 0;
+            return wait ? EAGAIN : 0;
         }
+        wait = wait || error == EAGAIN;
         VLOG_DBG("%s: not at %s: %s", netdev_get_name(port->dev),
                  dpif_xdp_hook_to_string(choice->hook),
                  text ? text : ovs_strerror(error));
@@ -189,5 +192,5 @@ dpif_xdp_port_serve(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
             break;
         }
     }
-    return error;
+    return error == EAGAIN ? EBUSY : error;
 }

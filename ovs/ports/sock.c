@@ -98,6 +98,10 @@ socket_error(const struct dpif_xdp_port *port, enum oxdp_mode mode,
     case EBUSY:
         return xasprintf("queue %"PRIu32" of %s has an AF_XDP socket of "
                          "another program: stop that first", queue, name);
+    case EAGAIN:
+        return xasprintf("the kernel has not freed queue %"PRIu32" of %s, "
+                         "because packets that were sent there are still "
+                         "under way: tried again every second", queue, name);
     case EPERM:
     case EACCES:
         return xasprintf("opening AF_XDP sockets is not permitted: run as "

@@ -401,6 +401,46 @@ static void test_busy(void **state)
     oxdp_umem_destroy(other_umem);
 }
 
+/* The kernel frees a queue when it has dealt with what a closed socket sent there: a qdisc behind the veth keeps that.
+ * It is no socket of another program, and only the first try waits. */
+static void test_queue_not_freed(void **state)
+{
+    static const uint8_t unicast[] = { 2, 0, 0, 0, 0, 0x99 };
+    struct switch_ *sw = *state;
+    struct port *port = &sw->ports[0];
+    struct oxdp_desc descs[4] = { { .more = false } };
+    struct oxdp_sock *sock;
+    uint64_t addrs[4];
+    int64_t begin;
+    int err;
+
+    sandbox_run("ip link add keeping type bridge && ip link set keeping up && ip link set q0 master keeping && "
+                "ip link add slow type veth peer name slowpeer && ip link set slow master keeping && "
+                "ip link set slow up && ip link set slowpeer up && "
+                "tc qdisc add dev slow root tbf rate 800bit burst 1600 limit 100000");
+    assert_int_equal(oxdp_umem_get(sw->umem, addrs, 4), 4);
+    for (int i = 0; i < 4; i++) {
+        descs[i] = (struct oxdp_desc) { .addr = addrs[i], .len = 1500 };
+        sandbox_make_frame(at(sw, &descs[i]), 1500, i);
+        memcpy(at(sw, &descs[i]), unicast, sizeof unicast);
+    }
+    assert_int_equal(oxdp_sock_tx(port->sock, descs, 4), 4);
+    oxdp_progs_detach(sw->progs, port->dev.ifindex);
+    oxdp_sock_close(port->sock);
+
+    assert_int_equal(oxdp_sock_open(sw->umem, port->dev.ifindex, 0, false, FILL, &sock), -EAGAIN);
+    begin = sandbox_now();
+    assert_int_equal(oxdp_sock_open(sw->umem, port->dev.ifindex, 0, false, FILL, &sock), -EAGAIN);
+    assert_true(sandbox_now() - begin < 1000);
+
+    sandbox_run("tc qdisc del dev slow root");
+    do {
+        err = oxdp_sock_open(sw->umem, port->dev.ifindex, 0, false, FILL, &port->sock);
+    } while (err == -EAGAIN && sandbox_now() - begin < 10 * WAIT_MS);
+    assert_int_equal(err, 0);
+    sandbox_run("ip link del slow && ip link del keeping");
+}
+
 static void test_errors(void **state)
 {
     struct switch_ *sw = *state;
@@ -464,6 +504,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_close_while_held, start_native, stop),
         cmocka_unit_test_setup_teardown(test_counters, start_native, stop),
         cmocka_unit_test_setup_teardown(test_busy, start_native, stop),
+        cmocka_unit_test_setup_teardown(test_queue_not_freed, start_native, stop),
         cmocka_unit_test_setup_teardown(test_errors, start_native, stop),
         { "test_receive (generic)", test_receive, start_generic, stop, NULL },
         { "test_forward (generic)", test_forward, start_generic, stop, NULL },

@@ -5,6 +5,7 @@ import pytest
 import lab
 import switch as switches
 import traffic
+import wire
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +100,31 @@ def test_addresses(network):
     lab.run("ip", "address", "add", "fd00::5/64", "dev", "to-green")
     lab.wait_until(lambda: "to-green has addresses (fd00::5)" in warning(switch, "to-green"), "a warning")
     assert not switch.error("to-green") and not warning(switch, "to-red")
+
+
+def test_queue_not_freed(network):
+    """What the switch sent through an AF_XDP socket waits in a qdisc behind the veth, and the kernel keeps the queue of the
+    closed socket until it is gone.  Meanwhile the port goes on at tcx, and that is no problem of the log."""
+    switch, host = network.switch, network.host
+    lab.make_veth("to-extra", host, inside="extra")
+    switch.add_port("to-extra", interface=("options:xdp-hook=xdp",))
+    lab.run("ethtool", "-K", "extra", "gro", "off")     # Packets of GRO, and of IP, have left their socket by then.
+    lab.run("ip", "-batch", "-", text="link add keeping up type bridge\nlink set extra master keeping\n"
+            "link add slow up master keeping type veth peer name beyond\nlink set beyond up\n")
+    lab.run("tc", "qdisc", "add", "dev", "slow", "root", "tbf", "rate", "800bit", "burst", 1600, "limit", 100000)
+    switch.flows("br0", "dl_type=0x88b5,actions=check_pkt_larger(2000)->reg0[0],to-extra", "priority=0,actions=normal")
+    slow = wire.mac("02:00:00:00:00:99") + wire.mac("02:00:00:00:00:01") + b"\x88\xb5" + bytes(1400)
+    before = int(lab.run("cat", "/sys/class/net/extra/statistics/rx_packets"))
+    with wire.Wire(network.red) as red:
+        red.send(*[slow] * 8)
+    lab.wait_until(lambda: int(lab.run("cat", "/sys/class/net/extra/statistics/rx_packets")) >= before + 8, "the packets")
+    switch.use_hook("to-extra", "options:xdp-hook=tcx")
+    switch.vsctl("set", "interface", "to-extra", "options:xdp-hook=xdp")
+    error = lab.wait_until(lambda: switch.error("to-extra"), "an error")
+    assert "the kernel has not freed queue 0 of to-extra" in error and "tcx is used" in error
+    frame = wire.udp_frame(lab.mac_of(network.red), "ff:ff:ff:ff:ff:ff", b"goes on")
+    with wire.Wire(network.red) as red, wire.Wire(host, "extra") as seen:
+        lab.wait_until(lambda: red.send(frame) or seen.receive(lambda received: received == frame, limit=1), "a frame")
+    lab.run("tc", "qdisc", "del", "dev", "slow", "root")
+    lab.wait_until(lambda: switch.status("to-extra")["xdp-hook"] == "xdp", "XDP")
+    assert not switch.error("to-extra")
