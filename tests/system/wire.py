@@ -7,12 +7,13 @@ import time
 
 import lab
 
-SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 8, 15, 23
+SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 6, 8, 15, 23
 SO_RCVBUFFORCE = 33                     # Not limited by net.core.rmem_max.
 AUXDATA = struct.Struct("=IIIHHHH")     # struct tpacket_auxdata, linux/if_packet.h
 TP_STATUS_VLAN_VALID = 1 << 4
 VNET_HDR = struct.Struct("=BBHHHH")     # struct virtio_net_hdr, linux/virtio_net.h
 VNET_HDR_F_NEEDS_CSUM = 1
+ROOM = 64 << 20                         # Bytes for frames that wait; one may take a page.
 
 
 class Wire:
@@ -25,7 +26,7 @@ class Wire:
             self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
             self._socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
             self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)     # A frame may take a page.
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM)
             self._socket.bind((device, 3))                  # ETH_P_ALL
         self.unfinished = 0             # CHECKSUM_PARTIAL frames received.
         self.merged = 0                 # Frames that this end's device made of several (GRO).
@@ -45,11 +46,18 @@ class Wire:
         found, end = [], time.monotonic() + limit
         while len(found) < count:
             if not select.select([self._socket], [], [], max(0, end - time.monotonic()))[0]:
+                self._check()
                 break
             frame = self._receive()
             if frame and wanted(frame):
                 found.append(frame)
         return found
+
+    def _check(self):
+        """That what is missing was not lost here."""
+        _, lost = struct.unpack("=II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+        if lost:
+            raise lab.Failed(f"the packet socket had no room for {lost} frames")
 
     def _receive(self):
         (flags, gso_type, *_), tag, frame = self._read()
