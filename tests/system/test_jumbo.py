@@ -17,7 +17,7 @@ import wire
 from firewall import stateful
 
 MTU, SIZES = 9000, (4000, 9000)
-HOOKS = ("xdp", "tcx", "both")
+HOOKS = ("xdp", "tcx", "both", "engine")
 
 pytestmark = [pytest.mark.usefixtures("nothing_vanishes"), pytest.mark.skipif(
     not jumbo.MULTI_BUFFER, reason="this kernel has no AF_XDP sockets for frames in several buffers (Linux 6.6)")]
@@ -25,14 +25,16 @@ pytestmark = [pytest.mark.usefixtures("nothing_vanishes"), pytest.mark.skipif(
 
 @pytest.fixture(params=HOOKS)
 def jumbos(request, network):
-    """The network with jumbo frames, on each hook."""
+    """The network with jumbo frames, on each hook; and at XDP with every flow in the engine."""
     if switches.DATAPATH != "xdp":
         pytest.skip("only our datapath has hooks")
-    network.switch.vsctl("set", "open", ".", f"other_config:xdp-hook={request.param}")
+    hook = "xdp" if request.param == "engine" else request.param
+    network.switch.vsctl("set", "open", ".", f"other_config:xdp-hook={hook}",
+                         f"other_config:xdp-offload={str(request.param != 'engine').lower()}")
     for name in "red", "green", "blue":
         lab.run("ip", "link", "set", f"to-{name}", "mtu", MTU)
         getattr(network, name).run("ip", "link", "set", "eth0", "mtu", MTU)
-        lab.wait_until(lambda name=name: network.switch.status(f"to-{name}").get("xdp-hook") == request.param, request.param)
+        lab.wait_until(lambda name=name: network.switch.status(f"to-{name}").get("xdp-hook") == hook, hook)
     lab.run("ip", "link", "set", "br0", "mtu", MTU)
     traffic.wait_for_ping(network.red, "10.0.0.2", size=MTU - 28, options=("-M", "do"))
     return network
