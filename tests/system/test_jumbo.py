@@ -49,6 +49,10 @@ def is_udp(frame):
     return frame[12:14] == b"\x08\x00" and frame[23] == 17
 
 
+def is_long(frame):
+    return is_udp(frame) and len(frame) >= min(SIZES)
+
+
 def test_everybody(jumbos):
     """TCP, datagrams and the host's own packets, of one frame and of several fragments."""
     for address in "10.0.0.2", "10.0.0.100", "fc00::2":
@@ -83,13 +87,11 @@ def test_mirror(jumbos):
     with wire.Wire(jumbos.red) as red, wire.Wire(jumbos.green) as green, wire.Wire(jumbos.blue) as blue:
         short = udp(jumbos.red, jumbos.green, 60)
         lab.wait_until(lambda: red.send(short) or blue.receive(is_udp, limit=1), "the mirror: flows of before mirror nothing")
-        lab.wait_until(lambda: not blue.receive(is_udp, limit=1), "the last of them")
-        green.receive(is_udp, count=1000, limit=1)
         for size in SIZES:
             frame = udp(jumbos.red, jumbos.green, size)
             for _ in range(3):
                 red.send(frame)
-                assert green.receive(is_udp) == blue.receive(is_udp) == [frame]
+                assert green.receive(is_long) == blue.receive(is_long) == [frame]       # Short ones may still come.
     jumbos.switch.vsctl("clear", "bridge", "br0", "mirrors")
 
 
