@@ -3,20 +3,26 @@
 
     a reader of tap0 ---[ switch ]--- red
 """
+import itertools
 import os
 import select
+import socket
 import threading
 
 import pytest
 
 import jumbo
 import lab
+import offload
+import sockets
 import switch as switches
 import tap
 import wire
 
 GUEST = "02:00:00:00:00:99"
 pytestmark = pytest.mark.usefixtures("nothing_vanishes")
+GSO_UFO = 3                             # VIRTIO_NET_HDR_GSO_UDP, linux/virtio_net.h.
+BY_ENGINE = "check_pkt_larger(10000)->reg0[0]"
 UNFINISHED = "arrived at XDP with segmentation or a checksum still to be done (GSO, CHECKSUM_PARTIAL)"
 
 
@@ -151,6 +157,66 @@ def lies(network):
     yield "an unknown type", big, dict(flags=0xff, gso_type=0x7f, gso_size=100, header_len=54, start=34, offset=16)
 
 
+def send_whole(reader, packet):
+    """As a guest's driver does that leaves the rest of 'packet', of offload.py, to others."""
+    reader.send(packet.frame, flags=wire.VNET_HDR_F_NEEDS_CSUM, gso_type=packet.gso_type, gso_size=packet.gso_size,
+                header_len=offload.payload_of(packet) if packet.gso_size else 0, start=packet.start, offset=packet.offset)
+
+
+@pytest.mark.parametrize("hook", ("auto", "both"))
+def test_honest_descriptors(world, network, hook):
+    """Segments and checksums that a guest leaves to others, behind no tag, one and two: what comes out are the guest's
+    segments, by programs and by the engine."""
+    network.switch.expected.append("the guest behind this tap has offloads")
+    network.tap.offload(tap.ALL)
+    network.switch.vsctl("set", "interface", "tap0", f"options:xdp-hook={hook}")
+    lab.wait_until(lambda: network.hook() == ("tcx" if hook == "auto" else hook), hook)
+    lab.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    end = world.enter_context(offload.Wire(network.red))
+    while end.receive_whole(limit=0.5):
+        pass                            # What the host's ends of wires said.
+    addresses, tags = {"src": GUEST, "dst": lab.mac_of(network.red)}, [(kind, {"vlan": 7}) for kind in (0x88a8, 0x8100)]
+    wrong = []
+    for action in "", f"{BY_ENGINE},":
+        network.switch.flows("br0", f"in_port=tap0,actions={action}to-red", "priority=0,actions=drop")
+        network.switch.appctl("revalidator/wait")
+        for kind, depth in itertools.product(("udp4", "tcp4", "tcp6", "udpsegments4", "udpsegments6"), range(3)):
+            fields = {"eth": addresses, "tags": tags[2 - depth:]}
+            payload = sockets.BIG if sockets.gso_size(kind) else sockets.SMALL
+            try:
+                send_whole(network.tap, offload.unfinished(sockets.build(kind, payload, **fields), sockets.gso_size(kind)))
+            except OSError as error:                    # Taps of older kernels take no segments of UDP.
+                assert "segments" in kind and lab.kernel() < (6, 2), error
+                continue
+            fault = sockets.fault_of(end, sockets.segments(kind, payload, **fields), True, False)
+            wrong += [f"{action}{kind}, {depth} tags: {fault}"] if fault else []
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("hook", ("auto", "both"))
+def test_fragments_left_to_others(network, hook):
+    """UFO: one packet that shall leave as fragments of a datagram."""
+    network.switch.expected.append("the guest behind this tap has offloads")
+    network.tap.offload(tap.ALL)
+    network.switch.vsctl("set", "interface", "tap0", f"options:xdp-hook={hook}")
+    lab.wait_until(lambda: network.hook() == ("tcx" if hook == "auto" else hook), hook)
+    lab.add_addresses(network.red, "eth0", "10.0.0.2/24")
+    payload = bytes(number % 251 for number in range(8000))
+    packet = offload.unfinished(network.frame(payload))
+    with network.red.entered():
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with receiver:
+        receiver.settimeout(lab.PATIENCE)
+        receiver.bind(("10.0.0.2", 2000))
+        for action in "", f"{BY_ENGINE},":
+            network.switch.flows("br0", f"in_port=tap0,actions={action}to-red", "priority=0,actions=drop")
+            network.switch.appctl("revalidator/wait")
+            for _ in range(3):
+                network.tap.send(packet.frame, flags=wire.VNET_HDR_F_NEEDS_CSUM, gso_type=GSO_UFO, gso_size=1480,
+                                 header_len=42, start=packet.start, offset=packet.offset)
+                assert receiver.recv(1 << 16) == payload
+
+
 def arrived(network, frame):
     """Whether 'frame' is the next packet of those that a packet socket can describe."""
     try:
@@ -188,9 +254,8 @@ def test_headers_cut_by_a_page(network, hook):
     network.switch.use_hook("tap0", f"options:xdp-hook={hook}")
     frame = network.frame(bytes(number % 251 for number in range(8000)))
     routed = frame[:22] + b"\x3f" + frame[23:24] + (int.from_bytes(frame[24:26], "big") + 0x100).to_bytes(2, "big") + frame[26:]
-    engine = "check_pkt_larger(10000)->reg0[0]"
-    for actions, expected in (("to-red", frame), (f"{engine},to-red", frame), ("dec_ttl,to-red", routed),
-                              (f"{engine},dec_ttl,to-red", routed)):
+    for actions, expected in (("to-red", frame), (f"{BY_ENGINE},to-red", frame), ("dec_ttl,to-red", routed),
+                              (f"{BY_ENGINE},dec_ttl,to-red", routed)):
         network.switch.flows("br0", f"udp,in_port=tap0,actions={actions}", "priority=0,actions=drop")
         network.switch.appctl("revalidator/wait")
         for cut in 14, 15, 20, 33, 34, 38, 41, 42, 43, 0:
