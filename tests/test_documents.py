@@ -10,7 +10,8 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Files that text names by their path in the tree: `core/kernel/grace.c`, tests/system/test_loops.py.
-NAMED = re.compile(r"(?<![\w/.<>{}*-])((?:dp|bpf|core|ovs|tools|bench|tests|scripts|examples|docs|debian)/[\w./-]+\.(?:c|h|py|md|at|8))\b")
+NAMED = re.compile(r"(?<![\w/.<>{}*-])((?:dp|bpf|core|ovs|tools|bench|tests|scripts|examples|docs|debian)/[\w./-]+"
+                   r"\.(?:c|h|py|md|at|[58]))\b")
 RULE = re.compile(r"^\|[\s:|-]+\|$")
 CODE = ("dp", "bpf", "core", "ovs", "tools", "bench", "examples", "scripts")     # Folders of code.
 
@@ -91,7 +92,7 @@ def test_page(page):
     assert not wrong, f"{shown(page)}:\n" + "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["NEWS", "docs/ovs-vswitchd-xdp.8"])
+@pytest.mark.parametrize("name", ["NEWS", "docs/ovs-vswitchd-xdp.8", "docs/ovs-xdp.conf.db.5"])
 def test_files_named_elsewhere(name):
     wrong = list(missing_files((TOP / name).read_text(encoding="utf-8").replace("\\-", "-")))
     assert not wrong, f"{name}: " + "\n".join(wrong)
@@ -100,7 +101,7 @@ def test_files_named_elsewhere(name):
 def test_files_named_in_code():
     """Comments do not send readers to files that are gone."""
     found = [f"{shown(path)}: {name}" for folder in CODE for path in sorted((TOP / folder).rglob("*"))
-             if path.is_file() and path.suffix in ("", ".c", ".h", ".py", ".at", ".8", ".1") and "__pycache__" not in path.parts
+             if path.is_file() and path.suffix in ("", ".c", ".h", ".py", ".at", ".8", ".5", ".1") and "__pycache__" not in path.parts
              for name in missing_files(re.sub(r"(?m)^\s*#\s*include.*$", "", path.read_text(encoding="utf-8")))
              if not name.endswith(".skel.h does not exist")]        # The build makes these.
     assert not found, "there are no such files: " + "; ".join(found)

@@ -34,7 +34,7 @@ def test_everybody_looks_for_the_same_clangs():
 def test_every_command_of_the_packages_has_a_manual_page():
     installed = [line.split()[0] for file in TOP.glob("debian/*.install") for line in file.read_text(encoding="utf-8").splitlines()]
     commands = {pathlib.Path(path).name for path in installed if re.match(r"usr/s?bin/", path)}
-    pages = {pathlib.Path(path).stem for path in installed if path.startswith("usr/share/man/")}
+    pages = {pathlib.Path(path).stem for path in installed if re.match(r"usr/share/man/man[18]/", path)}
     assert {"ovs-vswitchd-xdp", "ovs-xdp-obj", "ovs-xdp-check", "ovs-xdp-report"} <= commands
     assert commands == pages == {path.stem for folder in ("tools", "docs") for path in (TOP / folder).rglob("*.[18]")}
 
@@ -43,7 +43,7 @@ def test_the_version_is_the_same_everywhere():
     version = re.search(r"version: '([\d.]+)',\n\s*license", text("meson.build"))[1]
     assert text("NEWS").startswith(f"OVS-XDP {version}\n")
     assert text("debian/changelog").startswith(f"ovs-xdp ({version}-")
-    for page in [*(TOP / "tools").rglob("*.[18]"), *(TOP / "docs").glob("*.[18]")]:
+    for page in [*(TOP / "tools").rglob("*.[158]"), *(TOP / "docs").glob("*.[158]")]:
         assert f'"OVS-XDP {version}"' in page.read_text(encoding="utf-8").splitlines()[1]
 
 
