@@ -99,6 +99,25 @@ DP_INLINE int dp_asks_itself(const struct dp_op *op)
     return 0;
 }
 
+/* Whether the frame is as short as CHECK_LEN among the 'n' operations from 'first' on wants it. */
+DP_STAGE int dp_length_suits(struct dp_ctx *ctx, const struct dp_frame *frame, __u32 first, __u32 n)
+{
+    if (!frame) {
+        return 0;
+    }
+    for (__u32 i = 0; i < DP_MAX_OPS && i < n; i++) {
+        const struct dp_op *op = dp_ops_at(ctx, first + i);
+
+        if (!op) {
+            break;
+        }
+        if (op->code == DP_OP_CHECK_LEN) {
+            return dp_longest(ctx, frame) <= op->u.max_len;
+        }
+    }
+    return 0;
+}
+
 /* Whether all 'n' operations of the program that begins at index 'first' with 'op' can be done.  Brings what they read
  * into reach, and adds to '*frame' what only they ask for. */
 DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, const struct dp_op *op,
@@ -116,6 +135,10 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
         return 0;                       /* The new checksum covers bytes that parsing did not look at. */
     }
     if (op->codes >> DP_OP_TRUNC & 1 && dp_has_frags(ctx)) {
+        return 0;
+    }
+    if (!DP_OMITS_OP(ctx, DP_OP_CHECK_LEN) && op->codes >> DP_OP_CHECK_LEN & 1
+        && !dp_length_suits(ctx, frame, first, n)) {
         return 0;
     }
     if (DP_TAKES_SKBS && op->codes & DP_CHANGE_UDP && dp_checksum_outer(ctx, frame, key)) {
@@ -273,6 +296,7 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     case DP_OP_SET_IP4:
     case DP_OP_PUSH_VLAN:
     case DP_OP_POP_VLAN:
+    case DP_OP_CHECK_LEN:               /* dp_prepare(). */
     case DP_OP_CT:                      /* Before all others: dp_track() of dp/pipeline.h. */
     case DP_OP_GROUP:                   /* How a packet leaves, after all operations (DP_FATE_GROUP). */
     case DP_N_OPS:

@@ -37,7 +37,8 @@
     X(TNL_PUSH_CSUM, 0,                          "push tunnel header with checksum") \
     X(TNL_POP,     DP_HAS_L3 | DP_HAS_FIRST,     "pop tunnel header")               \
     X(TNL_POP_GENEVE, DP_HAS_L3 | DP_HAS_FIRST,  "pop tunnel header of Geneve") \
-    X(CT,          0,                            "track the connection")
+    X(CT,          0,                            "track the connection")            \
+    X(CHECK_LEN,   0,                            "check the length")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
@@ -45,6 +46,7 @@
 
 /* A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
  * A flow with CT, of which it has DP_MAX_CT at most, begins with one.
+ * A flow with CHECK_LEN, one at most, is run for frames of up to u.max_len bytes as they arrive.
  * No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
 enum dp_op_code {
 #define X(NAME, NEEDS, TEXT) DP_OP_##NAME,

@@ -20,6 +20,7 @@ DP_INLINE int dp_can_grow(struct dp_ctx *ctx, int n) { return !dp_adjust_head(ct
 
 /* Whether the packet is too long for the length field of its IP header, and to be segmented. */
 DP_INLINE int dp_is_big(struct dp_ctx *ctx) { return 0; }
+DP_INLINE __u32 dp_longest(struct dp_ctx *ctx, const struct dp_frame *frame) { return frame->len; }
 
 /* Puts a VLAN tag before all others, or takes the first away.  Returns by how much the layers behind moved, or
  * DP_TAG_FAILED. */

@@ -25,6 +25,8 @@ static void compile_push_mpls(struct dpif_xdp_program *,
 static void compile_pop_mpls(struct dpif_xdp_program *, ovs_be16 eth_type);
 static void compile_hash(struct dpif_xdp_program *,
                          const struct ovs_action_hash *);
+static void compile_check_pkt_len(struct dpif_xdp_program *,
+                                  const struct nlattr *);
 
 enum dpif_xdp_compile_reason
 dpif_xdp_compile(const struct flow *flow, const struct flow_wildcards *wc,
@@ -146,6 +148,10 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         p->cloned = true;
         break;
 
+    case OVS_ACTION_ATTR_CHECK_PKT_LEN:
+        compile_check_pkt_len(p, a);
+        break;
+
     case OVS_ACTION_ATTR_TUNNEL_PUSH:
         dpif_xdp_compile_tunnel_push(p, nl_attr_get(a));
         break;
@@ -161,7 +167,6 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
     case OVS_ACTION_ATTR_POP_ETH:
     case OVS_ACTION_ATTR_PUSH_NSH:
     case OVS_ACTION_ATTR_POP_NSH:
-    case OVS_ACTION_ATTR_CHECK_PKT_LEN:
     case OVS_ACTION_ATTR_ADD_MPLS:
     case OVS_ACTION_ATTR_LB_OUTPUT:
     case __OVS_ACTION_ATTR_MAX:
@@ -206,6 +211,7 @@ compile_pop_vlan(struct dpif_xdp_program *p)
     }
     dpif_xdp_op_add(p, DP_OP_POP_VLAN);
     p->rewritten = true;
+    p->tag_popped = true;
 }
 
 static void
@@ -265,6 +271,29 @@ compile_hash(struct dpif_xdp_program *p, const struct ovs_action_hash *hash)
     arg = dpif_xdp_op_add(p, DP_OP_HASH);
     arg->hash.alg = hash->hash_alg;
     arg->hash.basis = hash->hash_basis;
+}
+
+/* The flow is run for packets that are no longer: the engine executes it for
+ * the others.  Open vSwitch looks at the packet as it is by then;
+ * dp_prepare() looks at it as it arrived. */
+static void
+compile_check_pkt_len(struct dpif_xdp_program *p, const struct nlattr *attr)
+{
+    const struct nlattr *len, *shorter;
+    uint32_t grown = p->tags_pushed * DP_VLAN_LEN, max_len;
+
+    len = nl_attr_find_nested(attr, OVS_CHECK_PKT_LEN_ATTR_PKT_LEN);
+    shorter = nl_attr_find_nested(
+        attr, OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_LESS_EQUAL);
+    if (!len || !shorter || p->tag_popped || p->labels_changed || p->trunc
+        || p->tunnelled || nl_attr_get_u16(len) < grown + ETH_HEADER_LEN) {
+        p->reason = DPIF_XDP_COMPILE_ACTION;
+        return;
+    }
+    max_len = nl_attr_get_u16(len) - grown;
+    p->max_len = p->max_len ? MIN(p->max_len, max_len) : max_len;
+    compile_list(p, nl_attr_get(shorter), nl_attr_get_size(shorter));
+    p->cloned = true;
 }
 
 const char *

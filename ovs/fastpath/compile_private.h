@@ -35,6 +35,8 @@ struct dpif_xdp_program {
     bool labels_changed;        /* Labels were pushed or popped. */
     bool label_popped;
     uint32_t n_ct;              /* Operations CT. */
+    bool tag_popped;
+    uint32_t max_len;           /* Of frames as they arrive; 0: any. */
 };
 
 /* Translates a match; see dpif_xdp_compile().  On failure '*key' and '*mask'

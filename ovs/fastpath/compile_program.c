@@ -34,6 +34,9 @@ dpif_xdp_program_finish(struct dpif_xdp_program *p)
     } else if (p->outputs) {
         dpif_xdp_program_end(p, DP_FATE_OUTPUT, p->output);
     }
+    if (p->max_len) {
+        dpif_xdp_op_add(p, DP_OP_CHECK_LEN)->max_len = p->max_len;
+    }
     if (!p->reason && !dpif_xdp_compile_ct_suits(p)) {
         p->reason = DPIF_XDP_COMPILE_ACTION;
     }
@@ -56,7 +59,8 @@ suits_tunnel(enum dp_op_code code)
 {
     return (code == DP_OP_SET_ETH || code == DP_OP_PUSH_VLAN
             || code == DP_OP_SET_MARK || code == DP_OP_SET_PRIORITY
-            || code == DP_OP_METER || code == DP_OP_OUTPUT);
+            || code == DP_OP_METER || code == DP_OP_OUTPUT
+            || code == DP_OP_CHECK_LEN);
 }
 
 union dp_op_arg *

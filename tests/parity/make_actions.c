@@ -81,7 +81,19 @@ size_t parity_make_actions(const uint8_t *data, size_t size, struct ofpbuf *acti
     }
 
     uint8_t fate = take_byte(&s);
+    bool checks = (fate & 0xc0) == 0xc0;
+    size_t check = 0, shorter = 0;
 
+    if (checks) {
+        size_t longer;
+
+        check = nl_msg_start_nested(actions, OVS_ACTION_ATTR_CHECK_PKT_LEN);
+        nl_msg_put_u16(actions, OVS_CHECK_PKT_LEN_ATTR_PKT_LEN, 2 * take_byte(&s));
+        longer = nl_msg_start_nested(actions, OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_GREATER);
+        nl_msg_put_u32(actions, OVS_ACTION_ATTR_OUTPUT, 1);
+        nl_msg_end_nested(actions, longer);
+        shorter = nl_msg_start_nested(actions, OVS_CHECK_PKT_LEN_ATTR_ACTIONS_IF_LESS_EQUAL);
+    }
     if ((fate & 0x31) == 0x31) {
         make_push(&s, actions);
     }
@@ -94,6 +106,10 @@ size_t parity_make_actions(const uint8_t *data, size_t size, struct ofpbuf *acti
         }
     } else {
         nl_msg_put_u32(actions, OVS_ACTION_ATTR_RECIRC, 1 + take_byte(&s));
+    }
+    if (checks) {
+        nl_msg_end_nested(actions, shorter);
+        nl_msg_end_nested(actions, check);
     }
     return s.used;
 }

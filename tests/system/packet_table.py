@@ -137,6 +137,10 @@ def table():
              "set(mpls(label=78,tc=5,ttl=8,bos=1))", ether(MPLS(label=78, cos=5, ttl=8, s=1) / udp4())),
         edit("truncate", ether(udp4(b"t" * 200)), IP4, "trunc(100)", bytes(ether(udp4(b"t" * 200)))[:100],
              tcx=False),
+        row("no longer than", plain, IP4, f"push_vlan(vid=10,pcp=5),check_pkt_len(size={len(plain) + 4},gt(drop),"
+            "le(set(ipv4(ttl=63)),{green}))", ether(Dot1Q(vlan=10, prio=5) / _ip(udp4(), ttl=63))),
+        row("longer than", plain, IP4, f"push_vlan(vid=10,pcp=5),check_pkt_len(size={len(plain) + 3},gt(set(ipv4(ttl=62)),"
+            "{green}),le(drop))", ether(Dot1Q(vlan=10, prio=5) / _ip(udp4(), ttl=62)), xdp=False, tcx=False),
         Row("recirculate", bytes(plain),
             [(f"recirc_id(0),{IP4}", "set(ipv4(ttl=63)),recirc(7001)"),
              ("recirc_id(7001),eth_type(0x0800),ipv4(ttl=63,frag=no)", "push_vlan(vid=9,pcp=0),{green}")],

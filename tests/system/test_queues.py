@@ -14,7 +14,7 @@ import wire
 
 GUEST = "02:00:00:00:00:99"
 FRAMES = 400
-BY_ENGINE = "check_pkt_larger(1000)->reg0[0],output:to-green"
+BY_ENGINE = "check_pkt_larger(1)->reg0[0],output:to-green"
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_what_the_engine_cannot_send(network, hook):
         return int(found[1])
 
     quiet(switch, "to-green")
-    switch.flows("br0", "in_port=to-red,udp,actions=check_pkt_larger(1000)->reg0[0],output:to-green", "actions=drop")
+    switch.flows("br0", "in_port=to-red,udp,actions=check_pkt_larger(1)->reg0[0],output:to-green", "actions=drop")
     frames = [wire.udp_frame(RED, green, b"lost")] * 50
     with wire.Wire(network.red) as red, wire.Wire(network.green) as seen:
         red.send(*frames)
@@ -189,7 +189,7 @@ def test_types_of_flows(network):
     if switch.datapath != "xdp":
         pytest.skip("other datapaths have no such tiers")
     switch.flows("br0", "in_port=to-red,udp,tp_src=1000,actions=output:to-green",
-                 "in_port=to-red,udp,tp_src=1001,actions=check_pkt_larger(1000)->reg0[0],output:to-green", "actions=drop")
+                 "in_port=to-red,udp,tp_src=1001,actions=check_pkt_larger(1)->reg0[0],output:to-green", "actions=drop")
     with wire.Wire(network.red) as red, wire.Wire(network.green) as seen:
         for port in 1000, 1001:
             red.send(*[wire.udp_frame(RED, green, b"typed", ports=(port, 9))] * 3)

@@ -22,7 +22,7 @@ import wire
 GUEST = "02:00:00:00:00:99"
 pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 GSO_UFO = 3                             # VIRTIO_NET_HDR_GSO_UDP, linux/virtio_net.h.
-BY_ENGINE = "check_pkt_larger(10000)->reg0[0]"
+BY_ENGINE = "check_pkt_larger(1)->reg0[0]"
 UNFINISHED = "arrived at XDP with segmentation or a checksum still to be done (GSO, CHECKSUM_PARTIAL)"
 
 

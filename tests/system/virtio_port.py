@@ -16,7 +16,7 @@ import traffic
 Card = collections.namedtuple("Card", "mac queues options")
 CARDS = {"wide": Card("52:54:00:00:01:01", 4, ""), "narrow": Card("52:54:00:00:01:02", 1, ""),
          "fixed": Card("52:54:00:00:01:03", 1, ",ctrl_guest_offloads=off"), "far": Card("52:54:00:00:01:04", 1, "")}
-BY_ENGINE = "check_pkt_larger(1000)->reg0[0],normal"
+BY_ENGINE = "check_pkt_larger(1)->reg0[0],normal"
 
 
 def take(name):
