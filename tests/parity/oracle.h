@@ -30,6 +30,9 @@ struct ofpbuf;
 #define PARITY_N_TUNNELS 3
 enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf *actions);
 
+/* What Open vSwitch makes of the frame by these actions, to 'made', 4,096 bytes.  Returns its length. */
+size_t parity_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *actions, uint8_t *made);
+
 /* The flow that has these actions and matches the frame's Ethernet type, compiled for a program that can do everything.
  * Returns false if the engine would run it. */
 struct dpif_xdp_compiled;

@@ -77,6 +77,15 @@ enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf
     return PARITY_EQUAL;
 }
 
+size_t parity_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *actions, uint8_t *made)
+{
+    static struct outcome theirs;
+
+    run_theirs(frame, len, actions, &theirs);
+    memcpy(made, theirs.bytes, theirs.len);
+    return theirs.len;
+}
+
 /* Programs that omit nothing, what the flow does not need, and anything: the last two follow from the frame. */
 static void choose_omissions(const uint8_t *frame, size_t len, const struct dpif_xdp_compiled *compiled,
                              struct dp_omit omit[4])

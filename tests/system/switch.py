@@ -220,6 +220,12 @@ class Switch:
         block = re.search(rf"^  (?:port \d+: )?{section}:?\n((?:    .*\n)+)", self.appctl("xdp/stats"), re.MULTILINE)[1]
         return {name: int(number) for name, number in re.findall(r"^ +(.+): (\d+)$", block, re.MULTILINE)}
 
+    def over_mtu(self):
+        """What was too long for its output, wherever that was found."""
+        (report,) = json.loads(self.appctl("xdp/stats", "-f", "json"))["datapaths"]
+        return (sum(port["frames"]["over_mtu"] + port["long_copies"] for port in report["ports"] if "frames" in port)
+                + report["engine"]["drops"]["over_mtu"])
+
     def ofport(self, device):
         return self.get("interface", device, "ofport")
 

@@ -8,7 +8,6 @@ every tier; no frame vanishes in the kernel.
 
 9000 is LARGE: less where XDP takes less.
 """
-import json
 import os
 import select
 
@@ -59,19 +58,13 @@ class Network:
         if both:
             lab.run("ip", "link", "set", f"to-{name}", "mtu", mtu)
 
-    def over_mtu(self):
-        """What was too long for its output, wherever that was found."""
-        (report,) = json.loads(self.switch.appctl("xdp/stats", "-f", "json"))["datapaths"]
-        return (sum(port["frames"]["over_mtu"] + port["long_copies"] for port in report["ports"] if "frames" in port)
-                + report["engine"]["drops"]["over_mtu"])
-
     def carries(self, receiver, frames, wanted):
         """Sends 'frames' from red; 'wanted', and no other, come to 'receiver', the rest is counted."""
-        before = self.over_mtu()
+        before = self.switch.over_mtu()
         mark = frame(60)
         self.ends["red"].send(*frames, mark)
         assert sorted(self.ends[receiver].receive(is_ours, len(wanted) + 1)) == sorted([*wanted, mark])
-        lab.wait_until(lambda: self.over_mtu() == before + len(frames) - len(wanted), "the others to be counted")
+        lab.wait_until(lambda: self.switch.over_mtu() == before + len(frames) - len(wanted), "the others to be counted")
 
 
 def frame(length, *tags):
@@ -101,7 +94,7 @@ def test_lengths_after_edits(network):
                          "in_port=to-red,dl_vlan=7,actions=pop_vlan,to-green",
                          "in_port=to-red,dl_vlan=9,actions=push_vlan:0x8100,set_field:4099->vlan_vid,to-green",
                          "in_port=to-red,dl_vlan=10,actions=output(port=to-green,max_len=1000)", "actions=drop")
-    before = network.over_mtu()
+    before = network.switch.over_mtu()
     for given, wanted in ((frame(1514), push(frame(1514))), (frame(1515), None), (frame(1518, 7), frame(1514)),
                           (frame(1519, 7), None), (frame(1514, 9), push(frame(1514, 9))), (frame(1515, 9), None),
                           (frame(LARGE, 10), frame(LARGE, 10)[:1000]), (frame(LARGE + 14), None),
@@ -110,7 +103,7 @@ def test_lengths_after_edits(network):
         network.ends["red"].send(given, mark)
         assert sorted(network.ends["green"].receive(is_ours, 1 + bool(wanted))) == sorted(([wanted] if wanted else [])
                                                                                           + [push(mark)])
-    lab.wait_until(lambda: network.over_mtu() == before + 5, "five to be counted")
+    lab.wait_until(lambda: network.switch.over_mtu() == before + 5, "five to be counted")
 
 
 def test_several_outputs(network):
@@ -119,13 +112,13 @@ def test_several_outputs(network):
     fits = [frame(1514), frame(1518, 7)]
     long = [frame(1515), frame(1519, 7), frame(MIDDLE), frame(LARGE + 14)]
     for given in fits + long:
-        before = network.over_mtu()
+        before = network.switch.over_mtu()
         network.ends["red"].send(given)
         assert network.ends["blue"].receive(is_ours) == [given]
         if given in fits:
             assert network.ends["green"].receive(is_ours) == [given]
         else:
-            lab.wait_until(lambda: network.over_mtu() == before + 1, "what green does not take to be counted")
+            lab.wait_until(lambda: network.switch.over_mtu() == before + 1, "what green does not take to be counted")
     assert not network.ends["green"].receive(is_ours, limit=0)
 
 
@@ -133,7 +126,7 @@ def test_segmentable_packets(network):
     """What a device may cut into segments that fit is not too long, whichever hook and device does so."""
     network.switch.flows("br0", "in_port=to-red,actions=to-green", "actions=drop")
     addresses = {"src": RED, "dst": SINK}
-    before = network.over_mtu()
+    before = network.switch.over_mtu()
     for kind in ("tcp4", "tcp6", "udpsegments4", "udpsegments6") * 2:
         sent = sockets.build(kind, sockets.BIG, eth=addresses)
         try:
@@ -143,7 +136,7 @@ def test_segmentable_packets(network):
             continue
         fault = sockets.fault_of(network.ends["green"], sockets.segments(kind, sockets.BIG, eth=addresses), True, False)
         assert not fault, f"{kind}: {fault}"
-    assert network.over_mtu() == before
+    assert network.switch.over_mtu() == before
 
 
 @pytest.mark.parametrize("both", (True, False), ids=("both ends", "its peer"))
@@ -161,11 +154,11 @@ def test_mtu_changes(network, both):
         network.set_mtu("green", mtu, both)
         lab.wait_until(lambda: takes() == (mtu == LARGE), f"the MTU {mtu}")
         if mtu != LARGE:
-            before = network.over_mtu()
-            lab.wait_until(lambda: not takes() and network.over_mtu() > before, "frames to be counted")
-            before = network.over_mtu()
+            before = network.switch.over_mtu()
+            lab.wait_until(lambda: not takes() and network.switch.over_mtu() > before, "frames to be counted")
+            before = network.switch.over_mtu()
             assert not takes()
-            lab.wait_until(lambda: network.over_mtu() == before + 1, "the frame to be counted")
+            lab.wait_until(lambda: network.switch.over_mtu() == before + 1, "the frame to be counted")
         network.carries("green", [frame(mtu + 14)], [frame(mtu + 14)])
 
 
@@ -179,9 +172,9 @@ def test_tap(network):
                   frame(60)] * 3:
         network.ends["red"].send(given)
         assert receive(guest) == given
-    before = network.over_mtu()
+    before = network.switch.over_mtu()
     lab.run("ip", "link", "set", "tap0", "mtu", "1500")
-    lab.wait_until(lambda: network.ends["red"].send(frame(MIDDLE)) or network.over_mtu() > before, "the new MTU")
+    lab.wait_until(lambda: network.ends["red"].send(frame(MIDDLE)) or network.switch.over_mtu() > before, "the new MTU")
 
 
 def receive(guest):

@@ -48,9 +48,10 @@ def tunnel(switch, *options):
     switch.flows("br0", "in_port=to-red,actions=tun0", "in_port=tun0,actions=to-red")
 
 
-def inside(tos=0, ttl=64):
-    return Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:09") / IP(src="10.0.0.1", dst="10.0.0.9", tos=tos, ttl=ttl) \
-        / UDP(sport=1, dport=2) / Raw(b"p" * 40)
+def inside(tos=0, ttl=64, length=82, flags=""):
+    """A frame of 'length' bytes."""
+    return Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:09") \
+        / IP(src="10.0.0.1", dst="10.0.0.9", tos=tos, ttl=ttl, flags=flags) / UDP(sport=1, dport=2) / Raw(b"p" * (length - 42))
 
 
 def outside(inner, tos=0, vni=1):
@@ -101,6 +102,27 @@ def test_congestion_that_the_inner_packet_cannot_say(switch, far):
     far["far"].send(outside(inside(), tos=3))
     far["far"].send(outside(inside(tos=1)))
     assert far["red"].receive() == [bytes(inside(tos=1))]
+
+
+@pytest.mark.parametrize("tier", ("programs", "engine"))
+@pytest.mark.parametrize("flags", ("", "DF"), ids=("fragments", "DF"))
+def test_longer_than_the_wire_takes(switch, far, flags, tier):
+    """Open vSwitch fragments nothing: with its header a packet fits the MTU of the device, or is dropped and counted."""
+    tunnel(switch)
+    if tier == "engine":
+        switch.vsctl("set", "open", ".", "other_config:xdp-offload=false")
+        far["red"].send(bytes(inside()))
+        assert far["far"].receive()
+    else:
+        carried(switch, far["red"], far["far"], inside())
+    for length in (1463, 1464, 1465, 1500):
+        expected = switch.over_mtu() + (length > 1464)
+        frame, mark = bytes(inside(length=length, flags=flags)), bytes(inside())
+        far["red"].send(frame, mark)
+        wanted = [frame, mark] if length <= 1464 else [mark]
+        got = far["far"].receive(count=len(wanted))
+        assert sorted(bytes(IP(outer[14:])[UDP].payload)[8:] for outer in got) == sorted(wanted)
+        lab.wait_until(lambda at=expected: switch.over_mtu() == at, "the packet to be counted")
 
 
 def test_hairpin(switch, far):
