@@ -64,6 +64,28 @@ struct bench_frame6 {
 _Static_assert(sizeof(struct bench_tagged_frame) == sizeof(struct bench_frame) + 4, "a tag more");
 _Static_assert(sizeof(struct bench_frame6) == sizeof(struct bench_frame) + 20, "a longer IP header");
 
+/* The same size with TCP (--tcp).  A connection has the steps of bench_generate, of which BENCH_TALK_BY_CLIENT are the
+ * client's; BENCH_TALK_AT_ONCE connections take each step, one after the other, before they take the next. */
+struct bench_tcp_frame {
+    __u8 ip[34];                    /* As struct bench_frame to ip_dst. */
+    __be16 tcp_src;
+    __be16 tcp_dst;
+    __be32 tcp_seq;
+    __be32 tcp_ack;
+    __u8 tcp_length;
+    __u8 tcp_flags;
+    __be16 tcp_window;
+    __be16 tcp_check;
+    __be16 tcp_urgent;
+    __u8 data[6];                   /* Zeros: a request or an answer, or padding. */
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct bench_tcp_frame) == BENCH_FRAME_MIN, "data where other frames are padded");
+
+#define BENCH_TALK_AT_ONCE 1024u
+#define BENCH_TALK_STEPS 8u
+#define BENCH_TALK_BY_CLIENT 5u
+
 /* Before the frame with --tunnel: the headers of a tunnel to BENCH_TUNNEL_MAC and BENCH_TUNNEL_DST, with VNI 0 or no
  * key.  The flows come from --endpoints source addresses, BENCH_TUNNEL_SRC and those behind it. */
 #define BENCH_TUNNEL_MAC { 2, 0, 0, 0, 0, 0x63 }

@@ -20,7 +20,7 @@
 #define BURST_INTERVAL 250000ull            /* Nanoseconds. */
 
 static struct traffic_bpf *load(const struct bench_options *);
-static int send_to(const struct traffic_bpf *, uint32_t ifindex);
+static int send_to(const struct traffic_bpf *, uint32_t place, uint32_t ifindex);
 static struct bpf_link *hold_dispatcher_slot(const struct traffic_bpf *, const char *hold);
 static int send_frames(const struct traffic_bpf *, const struct bench_options *, uint8_t *frame, uint32_t n);
 static void sleep_until(uint64_t when);
@@ -84,7 +84,7 @@ int bench_run_turns(const struct bench_options *options)
             bool to = other != i;
             uint64_t start;
 
-            error = send_to(skel, to ? options->to_ifindex : options->ifindex);
+            error = send_to(skel, 0, to ? options->to_ifindex : options->ifindex);
             start = bench_now();
             error = error ? error : send_frames(skel, options, frame, options->call);
             ns[to] = bench_now() - start;
@@ -191,6 +191,10 @@ static struct traffic_bpf *load(const struct bench_options *options)
     uint8_t header[BENCH_TUNNEL_MAX] = { 0 };
     struct traffic_bpf *skel;
 
+    if (options->tcp && !options->to_ifindex) {
+        fprintf(stderr, "bench-traffic: with --tcp the servers need a device, too: --to DEVICE\n");
+        return NULL;
+    }
     if (options->tunnel)
         inside.size -= tunnel_header(options, header);
     if (bench_move_to_cpu(options->cpu))
@@ -203,6 +207,7 @@ static struct traffic_bpf *load(const struct bench_options *options)
     skel->rodata->n_flows = options->flows;
     skel->rodata->vlan_tci = htons(options->vlan);
     skel->rodata->ip6 = options->ip6;
+    skel->rodata->tcp = options->tcp;
     skel->rodata->n_receivers = options->receivers;
     skel->rodata->tunnel_len = options->size - inside.size;
     skel->rodata->n_endpoints = options->endpoints;
@@ -214,7 +219,7 @@ static struct traffic_bpf *load(const struct bench_options *options)
         traffic_bpf__destroy(skel);
         return NULL;
     }
-    if (send_to(skel, options->ifindex)) {
+    if (send_to(skel, 0, options->ifindex) || (options->tcp && send_to(skel, 1, options->to_ifindex))) {
         traffic_bpf__destroy(skel);
         return NULL;
     }
@@ -223,11 +228,11 @@ static struct traffic_bpf *load(const struct bench_options *options)
     return skel;
 }
 
-/* Has the generator send into a device from now on.  Returns 0, or a negative errno after having said so. */
-static int send_to(const struct traffic_bpf *skel, uint32_t ifindex)
+/* Has the generator send into a device from now on what it sends to 'place' of its map.  Returns 0, or a negative
+ * errno after having said so. */
+static int send_to(const struct traffic_bpf *skel, uint32_t place, uint32_t ifindex)
 {
-    uint32_t zero = 0;
-    int error = bpf_map_update_elem(bpf_map__fd(skel->maps.out), &zero, &ifindex, BPF_ANY);
+    int error = bpf_map_update_elem(bpf_map__fd(skel->maps.out), &place, &ifindex, BPF_ANY);
 
     if (error)
         fprintf(stderr, "bench-traffic: cannot send to a device: %s\n", strerror(-error));

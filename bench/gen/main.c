@@ -40,6 +40,7 @@ static const char usage[] =
     "  generate  send UDP frames out of --dev DEVICE: --flows N, --rate PPS (0: maximum), --seconds S, --cpu N,\n"
     "            --size BYTES, --batch N, --src MAC, --dst MAC, --vlan VID, --ip6,\n"
     "            --receivers N (spread over N destination addresses), --call FRAMES (per test run),\n"
+    "            --tcp (connections of --flows clients, from the handshake to the end; servers send --to DEVICE),\n"
     "            --tunnel vxlan|geneve|gre (--size is that of the whole), --endpoints N (tunnels from N addresses),\n"
     "            --hold DEVICE (where its program is attached; the loopback device),\n"
     "            --plain (without an attached program, so that each test run waits for RCU)\n"

@@ -18,6 +18,7 @@
 const volatile __u32 n_flows = 1;
 const volatile __u16 vlan_tci;                  /* Network byte order; 0: no tag. */
 const volatile bool ip6;
+const volatile bool tcp;                        /* Connections: flows from out[0], their answers from out[1]. */
 const volatile __u8 n_receivers = 1;            /* Flow I goes to the I-th address after eth_dst, modulo this. */
 const volatile __u32 tunnel_len;                /* Bytes of tunnel_header, an even number; 0: no tunnel. */
 const volatile __u8 n_endpoints = 1;
@@ -25,10 +26,10 @@ __u8 tunnel_header[BENCH_TUNNEL_MAX];           /* That of the first endpoint. *
 struct bench_frame first_frame;                 /* Flow 0; ip_check is right for it. */
 struct bench_frame6 first_frame6;
 
-/* Where frames go: entry 0, written by the tool before traffic starts. */
+/* Where frames go: entry 0, and with TCP those of the server: entry 1.  Written by the tool before traffic starts. */
 struct {
     __uint(type, BPF_MAP_TYPE_DEVMAP);
-    __uint(max_entries, 1);
+    __uint(max_entries, 2);
     __type(key, __u32);
     __type(value, __u32);
 } out SEC(".maps");
@@ -69,6 +70,7 @@ static __u32 next_flow;                         /* One thread generates per load
 static __always_inline void write_frame(struct bench_frame *frame, __u32 flow);
 static __always_inline void write_frame6(struct bench_frame6 *frame, __u32 flow);
 static __always_inline void write_tunnel(struct bench_frame *outer, __u32 flow);
+static __always_inline bool write_tcp(struct bench_tcp_frame *frame, __u32 n);
 static __always_inline bool is_ours(const void *data, const void *end);
 
 /* Writes the next flow's frame and sends it.  Every header byte is written each time, because a recycled
@@ -80,6 +82,12 @@ int bench_generate(struct xdp_md *ctx)
     void *end = (void *)(long)ctx->data_end;
     __u32 flow = next_flow;
 
+    if (tcp) {
+        next_flow = flow + 1;
+        if (data + sizeof(struct bench_tcp_frame) > end)
+            return XDP_ABORTED;
+        return bpf_redirect_map(&out, write_tcp(data, flow), 0);
+    }
     next_flow = flow + 1 < n_flows ? flow + 1 : 0;
     if (ip6) {
         if (data + sizeof(struct bench_frame6) > end)
@@ -214,6 +222,74 @@ static __always_inline void write_frame6(struct bench_frame6 *frame, __u32 flow)
     frame->ip_src[14] = flow >> 8;
     frame->ip_src[15] = flow;
     frame->udp_src = bpf_htons(BENCH_SRC_PORT + (flow >> 16));
+}
+
+/* Adds 'n' bytes, an even number, at an even offset of a header, RFC 1071. */
+static __always_inline __u32 add_words(__u32 sum, const void *from, int n)
+{
+    for (int i = 0; i < n; i += 2)
+        sum += *(const __u16 *)(from + i);
+    return sum;
+}
+
+static __always_inline __u16 fold(__u32 sum)
+{
+    sum = (sum & 0xffff) + (sum >> 16);
+    return ~((sum & 0xffff) + (sum >> 16));
+}
+
+/* Handshake, request, answer, and end of a connection (RFC 9293, figures 6 and 12). */
+static const struct {
+    bool by_server;
+    __u8 flags;                     /* FIN 1, SYN 2, PSH 8, ACK 16. */
+    __u8 seq, ack;                  /* Behind the initial numbers. */
+    __u8 len;                       /* Of data. */
+} talk[BENCH_TALK_STEPS] = {
+    { false, 2, 0, 0, 0 }, { true, 18, 0, 1, 0 }, { false, 16, 1, 1, 0 }, { false, 24, 1, 1, 6 },
+    { true, 24, 1, 7, 6 }, { false, 17, 7, 7, 0 }, { true, 17, 7, 8, 0 }, { false, 16, 8, 8, 0 },
+};
+
+/* Writes frame number 'n' of all that are sent.  Returns whether the server sends it. */
+static __always_inline bool write_tcp(struct bench_tcp_frame *frame, __u32 n)
+{
+    __u32 step = n / BENCH_TALK_AT_ONCE % BENCH_TALK_STEPS;
+    __u32 round = n / BENCH_TALK_AT_ONCE / BENCH_TALK_STEPS;
+    __u32 flow = (round * BENCH_TALK_AT_ONCE + n % BENCH_TALK_AT_ONCE) % n_flows;
+    struct bench_frame *ip = (struct bench_frame *)frame;
+    __u16 len = talk[step].len, port;
+    __u32 sum;
+    __u8 swapped[6];
+
+    write_frame(ip, flow);
+    port = ip->udp_src;
+    ip->ip_proto = 6;
+    ip->ip_len = bpf_htons(40 + len);
+    if (talk[step].by_server) {
+        __builtin_memcpy(swapped, ip->eth_dst, sizeof(swapped));
+        __builtin_memcpy(ip->eth_dst, ip->eth_src, sizeof(swapped));
+        __builtin_memcpy(ip->eth_src, swapped, sizeof(swapped));
+        __builtin_memcpy(swapped, ip->ip_dst, 4);
+        __builtin_memcpy(ip->ip_dst, ip->ip_src, 4);
+        __builtin_memcpy(ip->ip_src, swapped, 4);
+    }
+    ip->ip_check = 0;
+    ip->ip_check = fold(add_words(0, frame->ip + 14, 20));
+
+    frame->tcp_src = talk[step].by_server ? bpf_htons(BENCH_DST_PORT) : port;
+    frame->tcp_dst = talk[step].by_server ? port : bpf_htons(BENCH_DST_PORT);
+    frame->tcp_seq = bpf_htonl(talk[step].by_server ? 5000 + talk[step].seq : 1000 + talk[step].seq);
+    frame->tcp_ack = 0;
+    if (talk[step].flags & 16)
+        frame->tcp_ack = bpf_htonl(talk[step].by_server ? 1000 + talk[step].ack : 5000 + talk[step].ack);
+    frame->tcp_length = 5 << 4;
+    frame->tcp_flags = talk[step].flags;
+    frame->tcp_window = bpf_htons(65535);
+    frame->tcp_check = 0;
+    frame->tcp_urgent = 0;
+    __builtin_memset(frame->data, 0, sizeof(frame->data));
+    sum = add_words(bpf_htons(6) + bpf_htons(20 + len), ip->ip_src, 8);     /* The pseudo header. */
+    frame->tcp_check = fold(add_words(sum, &frame->tcp_src, 20));
+    return talk[step].by_server;
 }
 
 static __always_inline bool is_ours(const void *data, const void *end)

@@ -12,7 +12,7 @@
 struct bench_options {
     const char *command;
     unsigned int ifindex;           /* --dev: where the command acts. */
-    unsigned int to_ifindex;        /* --to: forward's output, the other device of turns. */
+    unsigned int to_ifindex;        /* --to: forward's output; the other device of turns; of servers (generate). */
     uint32_t flows;
     uint64_t rate;                  /* Packets per second; 0: as many as possible. */
     double seconds;
@@ -26,7 +26,7 @@ struct bench_options {
     const char *tunnel;             /* Generate frames in a tunnel: "vxlan", "geneve", "gre"; NULL: in none. */
     uint8_t endpoints;              /* Flows come from so many ends of tunnels. */
     bool new_flows;                 /* Ping: a new source port for each request. */
-    bool tcp;                       /* Ping: over TCP. */
+    bool tcp;                       /* Ping: over TCP.  Generate: TCP connections, both sides. */
     bool generic;                   /* Attach in generic mode: behind the driver, on skbs. */
     bool plain;                     /* Generate: as a program that is attached to no device, see generate.c. */
     bool back;                      /* Socket: send frames back instead of dropping them. */

@@ -30,8 +30,6 @@ CAUSES = {
         "batches"),
     ("flows", "del"): (
         "as in \"Flow operations\": two tables to leave instead of one; other CPUs are waited for once"),
-    ("gre", None): (
-        "tunnels run in the engine only, with the code of Open vSwitch that the stock daemon runs, too"),
     ("idle", None): (
         "both use next to nothing. Each second a thread of ours sorts masks by use, looks for what programs may leave out, "
         "and retries flows that found the tables full"),

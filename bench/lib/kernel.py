@@ -12,6 +12,7 @@ class KernelPeer:
     every = 1                               # It is measured in every so-many-th round.
     sockets = False                         # Whether the case has applications behind the ports; set by lib/worker.py.
     sockets_only = False
+    own_core = False                        # Whether threads of a daemon have the switch's core for themselves.
     rules = frozenset()
     sink_at = ("s0", "sink")
     offloads = True

@@ -7,7 +7,7 @@ from bench.lib import causes, emulated, field, fold, plain_plot, profiles, runs,
 MISSED = (
     ("a physical NIC and zero-copy AF_XDP", None), ("traffic from another machine", None),
     ("OVS-DPDK on NICs of its own (here it runs on AF_XDP and AF_PACKET, as nobody would deploy it)", None),
-    ("connection tracking and NAT", "ct"), ("VXLAN and Geneve", "tunnel"), ("OVN", None), ("mixes of frame sizes", None),
+    ("connection tracking and NAT", "ct"), ("VXLAN and Geneve", "tunnel"), ("OVN", "ovn"), ("mixes of frame sizes", None),
     ("frames larger than 1,500 bytes", "jumbo"), ("latency under load", None))
 
 

@@ -102,7 +102,7 @@ def limited_rate(w, peer, sink, settings, flows, **generator):
     low, high, best = 0.0, unlimited["value"] * 1.1, 0.0
     for _ in range(SEARCH_STEPS):
         wanted = (low + high) / 2
-        rate, loss = _trial(w, sink, seconds, flows, wanted, generator)
+        rate, loss = trial(w, sink, seconds, flows, wanted, generator)
         if loss > settings["loss"]:
             high = wanted
         else:
@@ -110,16 +110,17 @@ def limited_rate(w, peer, sink, settings, flows, **generator):
     return unlimited, {"value": best, "step": high - low}
 
 
-def _trial(w, sink, seconds, flows, rate, generator):
-    """The rate at which frames were sent, at most 'rate', and the share of them that the sink does not see."""
+def trial(w, sink, seconds, flows, rate, generator, share=1):
+    """The rate at which frames were sent, at most 'rate' (0: as fast as the generator can), and the share of them that
+    the sink does not see, to which 'share' of them are sent."""
     before = sink.read()["packets"]
     done = world.generated(w.generate(seconds, flows=flows, rate=round(rate), **generator))
-    sent = done["sent"]
+    sent = done["sent"] * share
     arrived, end = sink.read()["packets"] - before, time.monotonic() + DRAIN
     while arrived < sent and time.monotonic() < end:
         time.sleep(0.01)
         arrived = sink.read()["packets"] - before
-    return sent / done["seconds"], 1 - arrived / sent if sent else 0
+    return done["sent"] / done["seconds"], 1 - arrived / sent if sent else 0
 
 
 def left_over(w, sinks, seconds, rate, spare, **generator):

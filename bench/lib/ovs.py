@@ -68,6 +68,9 @@ RULES = {
                  "udp,in_port=sw1,actions=ct(zone=7,nat,table=5)", "table=5,udp,actions=ct(zone=6,table=6)",
                  "table=6,udp,actions=ct(zone=5,nat,table=7)", "table=7,udp,actions=output:sw0"],
     "ct-new": ["udp,in_port=sw0,actions=ct(commit,zone=1),output:sw1", BACK],
+    "ct-tcp": ["tcp,in_port=sw0,actions=ct(zone=3,table=1)", "tcp,in_port=sw1,actions=ct(zone=3,table=2)",
+               "table=1,ct_state=+trk+new,tcp,actions=ct(commit,zone=3),output:sw1",
+               "table=1,ct_state=+trk+est,tcp,actions=output:sw1", "table=2,ct_state=+trk+est,tcp,actions=output:sw0"],
     "ct-new-nat": [f"udp,in_port=sw0,actions=ct(commit,zone=2,nat(src={SOURCES})),output:sw1", BACK],
     # Between hosts, in two zones.
     "ct-hosts": ["ip,actions=ct(zone=1,table=1)",
@@ -82,6 +85,9 @@ TUNNEL = ("172.31.0.1", "172.31.0.2")       # Ends of the tunnel of rule "gre": 
 
 
 def rules_for(rule, ports):
+    """The rules with which a peer starts; None: of a case that gives them later, or none."""
+    if rule is None:
+        return []
     if rule == "output":
         return [f"in_port={one},actions=output:{other}" for pair in world.pairs(ports)
                 for one, other in (pair, pair[::-1])]
@@ -97,12 +103,13 @@ class OvsPeer:
     """A peer that is an ovs-vswitchd.  Subclasses say which one and how."""
 
     name = title = None
-    role = "switch"                         # As in lib/kernel.py, like the next five.
+    role = "switch"                         # As in lib/kernel.py, like the next six.
     by_default = True
     only = None
     every = 1
     sockets = False
     sockets_only = False
+    own_core = True
     daemon = "ovs-vswitchd"
     datapath_type = "netdev"
     cpu_mask = 1 << world.SWITCH_CPU        # Where threads that move packets run; None: anywhere.

@@ -3,6 +3,8 @@
 
 from bench.lib import field, story, summary
 
+TUNNELS = ("vxlan", "geneve", "gre", "vxlan-many", "vxlan-32", "vxlan-1k", "vxlan-1M")
+
 # (case, row), ceiling's case and row, least share of the ceiling.
 SHARES = [
     (("forward", "1"), ("forward", "1"), 0.97),
@@ -13,6 +15,11 @@ SHARES = [
     (("push_vlan", "1"), ("push_vlan", "1"), 0.90),
     (("pop_vlan", "1"), ("pop_vlan", "1"), 0.90),
     (("ip6", "1"), ("ip6", "1"), 0.90),
+    *((("tunnel", row), ("tunnel", row), 0.80)
+      for row in (f"{way}-{kind}" for way in ("push", "pop") for kind in TUNNELS)),
+    *((("ct", row), ("ct", row), 0.80) for row in ("1", "1k", "nat-1", "nat-1k")),
+    (("ct", "zones-1k"), ("ct", "zones-1k"), 0.75),
+    (("ct", "zones-16k"), ("ct", "zones-16k"), 0.60),
 ]
 
 # (case, row), how many times the stock datapath's figure is wanted at least; None: stated only.
@@ -28,6 +35,12 @@ MULTIPLES = [
     (("storm", "storm-1M"), None),
     (("upcalls", "rate"), 1),
     (("latency", "first"), 1),
+    *((("tunnel", row), 5) for row in ("push-vxlan", "pop-vxlan", "push-geneve", "pop-geneve", "push-gre", "pop-gre")),
+    *((("ct", row), 5) for row in ("1", "1k", "nat-1", "nat-1k")),
+    *((("ct", row), None) for row in ("zones-1k", "zones-16k", "zones-100k")),
+    (("cps", "udp"), None),
+    (("cps", "udp-nat"), None),
+    (("cps_tcp", "rate"), 5),
 ]
 
 # The same of the Linux bridge's figure, and of the stock datapath's, between sockets.
@@ -40,8 +53,24 @@ CONTAINERS = [
     (("tcp_rr", "p50"), 1),
     (("tcp_rr", "p99"), 1),
     (("tcp_rr", "connections"), 1),
+    (("jumbo", "rate"), 1),
+    (("jumbo", "rate-8"), 1),
+    (("guest", "from"), 1),
+    (("guest", "to"), 1),
+    *((("tunnel_tcp", row), 1.1) for row in ("out", "in", "in-8", "csum-out")),
 ]
-CONTAINERS_STOCK = [(("tcp", "rate"), 5), (("tcp", "rate-8"), 5)]
+CONTAINERS_STOCK = [
+    (("tcp", "rate"), 5),
+    (("tcp", "rate-8"), 5),
+    *((("tunnel_tcp", row), 10) for row in ("out", "in", "in-8")),
+    (("ct_hosts", "connections"), 5),
+]
+
+# What OVN's paths are to be, of the stock datapath with sockets of AF_PACKET.
+OVN = [(("ovn", f"{path}-{kind}"), 5) for path in ("host", "hosts", "lb", "snat") for kind in ("tcp", "udp", "p50", "first")]
+
+# The same of the Linux bridge whose packets the kernel tracks.
+TRACKED = [(("ct_hosts", row), 1.3) for row in ("rate", "p50", "connections")]
 
 # (case, row): the engine alone must be as good as the stock datapath.
 ENGINE = [("forward", "1"), ("forward", "1k"), ("forward", "1M"), ("match", "1k"), ("match", "1M")]
@@ -90,6 +119,8 @@ def all_tables(results):
              "Sockets on both sides, tcx in front of them. Without a switch: one veth pair between the two containers, the "
              "most that any switch can reach."),
             ("ours", field.REFERENCE, CONTAINERS_STOCK, "containers", "Sockets on both sides, tcx in front of them."),
+            ("ours", "stock-packet", OVN, "OVN", "Three hosts on one machine."),
+            ("ours", "bridge-ct", TRACKED, "tracked containers", "Sockets on both sides, two zones between them."),
             ("ours-engine", field.REFERENCE, [(row, 1) for row in ENGINE], "userspace",
              "The engine sleeps when idle; the stock datapath polls.")):
         lines = list(_multiples(results, peer, of, wanted))

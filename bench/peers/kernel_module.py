@@ -10,6 +10,7 @@ class Peer(ovs.StockPeer):
     datapath_type = "system"
     offloads = True
     cpu_mask = None
+    own_core = False
 
     def upcalls(self):
         """The module counts those that found no room on their way to the daemon as missed, too."""

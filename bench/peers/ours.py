@@ -15,8 +15,9 @@ class Peer(ovs.OvsPeer):
     role = "ours"
     datapath_type = "xdp"
     offloads = True
+    own_core = False
     hook = None                             # options:xdp-hook; None: as said above.
-    rules = ovs.OvsPeer.rules | {"program", "flow-api", "turns", "trace"}
+    rules = ovs.OvsPeer.rules | {"program", "flow-api", "turns", "trace", "ovn"}
 
     def missing(self, settings):
         self.daemon = os.path.join(settings["build"], "ovs-vswitchd-xdp")
@@ -32,7 +33,10 @@ class Peer(ovs.OvsPeer):
         return f"{super().version()}, commit {commit}"
 
     def rest(self):
-        """The program that fits the flows is loaded about two seconds after the last flow that needs something new."""
+        """The program that fits the flows is loaded about two seconds after the last flow that needs something new; programs
+        that track connections, a second after the first packet that meets ct()."""
+        if self.options.get("xdp-offload") != "false":
+            world.wait_for(lambda: "programs-track:no" not in self.appctl("xdp/ct-show"), "programs that track")
         self.appctl("xdp/specialise")
 
     def interface(self, port):

@@ -9,8 +9,9 @@ class Peer(ours.Peer):
     name = "ours-engine"
     title = "OVS-XDP, engine alone"
     role = "part"
+    own_core = True
     hook = "xdp"
     only = {"forward", "match", "megaflows", "latency", "upcalls", "gre", "rxdrop", "l2fwd", "tcp", "megaflow_scale",
-            "masks", "storm", "flood", "ct", "cps", "ct_hosts"}
+            "masks", "storm", "flood", "ct", "cps", "cps_tcp", "ct_hosts"}
     rules = ovs.OvsPeer.rules
     options = {"xdp-offload": "false"}

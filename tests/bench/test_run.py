@@ -5,10 +5,15 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP))
+
+from bench.lib import field, ovs  # noqa: E402  pylint: disable=C0413
+
 BUILD = pathlib.Path(os.environ.get("OXDP_BUILD", TOP / "build"))
 RUN = [str(TOP / "bench/run"), "--build", str(BUILD)]
 MARK = "OXDP_TEST_OF_BENCH"
@@ -30,6 +35,13 @@ def run(*args):
 def test_bad_input(args, said):
     done = run(*args)
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_rules():
+    """Each daemon is asked for what each case wants, also for nothing."""
+    for case in field.cases().values():
+        if case.RULE is None or case.RULE in ovs.OvsPeer.rules:
+            assert isinstance(ovs.rules_for(case.RULE, ["sw0", "sw1", "sw2"]), list)
 
 
 def test_compare_of_no_results():

@@ -112,7 +112,7 @@ def test_queue_not_freed(network):
     lab.run("ip", "-batch", "-", text="link add keeping up type bridge\nlink set extra master keeping\n"
             "link add slow up master keeping type veth peer name beyond\nlink set beyond up\n")
     lab.run("tc", "qdisc", "add", "dev", "slow", "root", "tbf", "rate", "800bit", "burst", 1600, "limit", 100000)
-    switch.flows("br0", "dl_type=0x88b5,actions=check_pkt_larger(2000)->reg0[0],to-extra", "priority=0,actions=normal")
+    switch.flows("br0", "dl_type=0x88b5,actions=check_pkt_larger(1)->reg0[0],to-extra", "priority=0,actions=normal")
     slow = wire.mac("02:00:00:00:00:99") + wire.mac("02:00:00:00:00:01") + b"\x88\xb5" + bytes(1400)
     before = int(lab.run("cat", "/sys/class/net/extra/statistics/rx_packets"))
     with wire.Wire(network.red) as red:
