@@ -31,6 +31,7 @@ static __always_inline const struct bpf_port *port_lookup(struct dp_ctx *ctx, __
 static __always_inline void run_nothing(struct dp_run *run)
 {
     run->uncommon = 0;
+    run->n_ct = 0;
     run->flow = DP_NO_FLOW;
 }
 
@@ -163,6 +164,9 @@ static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_re
                 c->n[DP_COUNTER_PATH_HIT] += run->path.found == DP_PATH_HIT;
                 c->n[DP_COUNTER_PATH_MISS] += run->path.found == DP_PATH_MISS;
             }
+        }
+        if (!DP_OMITS_OP(ctx, DP_OP_CT) && run->n_ct) {
+            c->n[DP_COUNTER_TRACKED] += run->n_ct;
         }
     }
     trace_end(ctx, run, reason);

@@ -15,7 +15,8 @@
     X(MASK_HIT,     "found by tuple space search, not in the signature cache")           \
     X(MASKS_WALKED, "masks walked by tuple space search, also by lookups that found nothing") \
     X(PATH_HIT,     "done in one lookup of the path cache, which stands for all lookups of the frame") \
-    X(PATH_MISS,    "not found in the path cache, or not as it expects them")
+    X(PATH_MISS,    "not found in the path cache, or not as it expects them")                \
+    X(TRACKED,      "ct() actions done, without those that a hit in the path cache stands for")
 
 /* Drivers count received bytes in their own ways: veth without the Ethernet header, tun with what the program added.
  * tun does not count frames from a blocking write(). */

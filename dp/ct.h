@@ -134,6 +134,7 @@ struct dp_ct_run {
     __u32 tcp_len;              /* Payload. */
     __u32 ref;                  /* Of the connection, 0: none. */
     __u32 remark;               /* The connection is to have the mark and label of 'md'. */
+    __u32 refused;              /* No connection was made: 1 + enum dp_ct_refusal.  Nobody sets it to 0. */
     __u32 refresh;              /* Its time begins anew. */
     __u32 version;              /* Of the connection, before anything was read of it: of dp_ct_fast(). */
     struct dp_ct_words found, judged;   /* Of TCP: what the segment found, and what it made of it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Connection tracking: making connections, and what a sweeper does to dead ones.
  *
- * Two packets that begin the same connection at the same time meet at the lock of its tuple's bucket.  Nobody waits for
- * a lock: the packet that does not get it is tried again by its caller. */
+ * Two packets that begin the same connection at the same time, perhaps one from each end, meet at the locks of its
+ * tuples' buckets.  Nobody waits for a lock: the packet that does not get both is tried again by its caller. */
 #ifndef DP_CT_NEW_H
 #define DP_CT_NEW_H 1
 
@@ -91,8 +91,20 @@ DP_INLINE __u32 dp_ct_allocate(struct dp_ctx *ctx, struct dp_ct_head *head)
     return 0;
 }
 
-/* Puts the free connection 'index' on the free list.  What held it has gone: a grace period has passed since
- * dp_ct_leave(), or nobody ever saw it. */
+/* The entry of a connection of 'zone' is taken ('change': 1), or free again (-1). */
+DP_INLINE void dp_ct_hold(struct dp_ctx *ctx, __u16 zone, int change)
+{
+    struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_zone *z = dp_ct_zones_at(ctx, zone);
+
+    if (head && z) {
+        __sync_fetch_and_add(&z->n_held, change);
+        __sync_fetch_and_add(&head->n_held, change);
+    }
+}
+
+/* Puts the connection 'index', which dp_ct_fill() wrote, on the free list.  What held it has gone: a grace period has
+ * passed since dp_ct_leave(), or nobody ever saw it. */
 DP_INLINE void dp_ct_free(struct dp_ctx *ctx, __u32 index)
 {
     struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
@@ -101,6 +113,7 @@ DP_INLINE void dp_ct_free(struct dp_ctx *ctx, __u32 index)
     if (!head || !key) {
         return;
     }
+    dp_ct_hold(ctx, key->zone, -1);
     key->flags = 0;
     DP_WRITE_ONCE(key->generation, key->generation + 1);
 
@@ -244,6 +257,50 @@ DP_INLINE int dp_ct_admit(__u32 *count, __u32 limit)
     return 1;
 }
 
+/* The packet in 'run' makes no connection.  Returns DP_CT_REFUSED. */
+DP_INLINE int dp_ct_refuse(struct dp_ctx *ctx, struct dp_ct_run *run, enum dp_ct_refusal why)
+{
+    struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_zone *zone = dp_ct_zones_at(ctx, run->tuple.zone);
+
+    if (head && zone) {
+        __sync_fetch_and_add(&head->n_refused[why], 1);
+        __sync_fetch_and_add(&zone->n_refused, 1);
+    }
+    run->refused = why + 1;
+    return DP_CT_REFUSED;
+}
+
+/* Whether a zone holds its share of the table.  A table without a free entry is full for all. */
+DP_INLINE int dp_ct_has_its_share(const struct dp_ct_head *head, const struct dp_ct_zone *zone)
+{
+    __u32 n_held = DP_READ_ONCE(head->n_held);
+    __u64 n_free = n_held < head->n ? head->n - n_held : 0;
+
+    return n_free && DP_READ_ONCE(zone->n_held) >= DP_CT_SHARE * n_free;
+}
+
+/* Refuses the packet in 'run' if a limit, or its zone's share of the table, allows no more connections.  Returns
+ * DP_CT_REFUSED, or DP_CT_MADE: nothing speaks against one more. */
+DP_STAGE int dp_ct_may_make(struct dp_ctx *ctx, struct dp_ct_run *run)
+{
+    const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    const struct dp_ct_zone *zone = run ? dp_ct_zones_at(ctx, run->tuple.zone) : 0, *limit;
+    __u8 flag;
+
+    if (!head || !zone) {
+        return DP_CT_REFUSED;
+    }
+    limit = dp_ct_limit_of(ctx, run->tuple.zone, &flag);
+    if (limit && DP_READ_ONCE(limit->count) >= DP_READ_ONCE(limit->limit)) {
+        return dp_ct_refuse(ctx, run, DP_CT_REFUSED_LIMIT);
+    }
+    if (DP_READ_ONCE(head->n_conns) >= DP_READ_ONCE(head->maxconns)) {
+        return dp_ct_refuse(ctx, run, DP_CT_REFUSED_MAXCONNS);
+    }
+    return dp_ct_has_its_share(head, zone) ? dp_ct_refuse(ctx, run, DP_CT_REFUSED_SHARE) : DP_CT_MADE;
+}
+
 /* Takes the counts of a connection with these 'flags' back. */
 DP_INLINE void dp_ct_discount(struct dp_ctx *ctx, struct dp_ct_head *head, __u16 zone, __u32 seq, __u8 flags)
 {
@@ -290,6 +347,7 @@ DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const s
         return 0;
     }
     key->zone = run->tuple.zone;
+    dp_ct_hold(ctx, key->zone, 1);
     key->proto = run->tuple.proto;
     key->marks = 0;
     key->policy = action->policy;
@@ -343,14 +401,14 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     if (zone) {
         seq = DP_READ_ONCE(zone->seq);
         if (!dp_ct_admit(&zone->count, DP_READ_ONCE(zone->limit))) {
-            return DP_CT_REFUSED;
+            return dp_ct_refuse(ctx, run, DP_CT_REFUSED_LIMIT);
         }
     }
     if (!dp_ct_admit(&head->n_conns, DP_READ_ONCE(head->maxconns))) {
         if (zone) {
             __sync_fetch_and_add(&zone->count, -1);
         }
-        return DP_CT_REFUSED;
+        return dp_ct_refuse(ctx, run, DP_CT_REFUSED_MAXCONNS);
     }
     index = dp_ct_allocate(ctx, head);
     if (index && dp_ct_fill(ctx, run, action, DP_CT_COUNTED(flags, seq), (__u64) now << 32 | (index - 1))) {
@@ -362,15 +420,13 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
             /* Somebody may have found it by now: the sweeper gets it. */
             dp_ct_kill(ctx, index - 1);
             run->ref = 0;
-            __sync_fetch_and_add(&head->n_full, 1);
-            return DP_CT_REFUSED;
+            return dp_ct_refuse(ctx, run, DP_CT_REFUSED_FULL);
         }
         run->ref = 0;
         dp_ct_free(ctx, index - 1);
     }
     dp_ct_discount(ctx, head, action->zone, seq, flags);
-    __sync_fetch_and_add(&head->n_full, 1);
-    return DP_CT_REFUSED;
+    return dp_ct_refuse(ctx, run, DP_CT_REFUSED_FULL);
 }
 
 /* Makes a connection for the packet in 'run'.  Returns enum dp_ct_made. */
@@ -378,10 +434,8 @@ DP_INLINE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct
 {
     const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
     struct dp_ct_bucket *first, *second;
-    struct dp_ct_zone *zone;
     int made = DP_CT_LOCKED;
     __u64 hash;
-    __u8 flag;
 
     if (!head || !run || !action) {
         return DP_CT_REFUSED;
@@ -389,11 +443,11 @@ DP_INLINE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct
     if (DP_UNLIKELY(DP_READ_ONCE(head->frozen))) {
         return DP_CT_LOCKED;
     }
-    zone = dp_ct_limit_of(ctx, action->zone, &flag);
-    if ((zone && DP_READ_ONCE(zone->count) >= DP_READ_ONCE(zone->limit))
-        || DP_READ_ONCE(head->n_conns) >= DP_READ_ONCE(head->maxconns)
-        || !dp_ct_choose(ctx, run, action, now)) {
+    if (dp_ct_may_make(ctx, run)) {
         return DP_CT_REFUSED;
+    }
+    if (!dp_ct_choose(ctx, run, action, now)) {
+        return dp_ct_refuse(ctx, run, DP_CT_REFUSED_NAT);
     }
     first = dp_ct_bucket_of(ctx, head, &run->tuple, &hash);
     second = dp_ct_bucket_of(ctx, head, &run->reply, &hash);
@@ -401,14 +455,14 @@ DP_INLINE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct
         return DP_CT_LOCKED;
     }
 
-    /* Only NAT's second tuple must be new: that of another connection is its first one reversed. */
+    /* Only NAT's second tuple is looked for: without it, who has the second has the first, the same reversed. */
     int translated = action->flags & DP_CT_NAT && action->flags & (DP_CT_TO_SRC | DP_CT_TO_DST);
 
-    if (!translated || second == first || dp_ct_lock(second, dp_ct_owner(ctx))) {
+    if (second == first || dp_ct_lock(second, dp_ct_owner(ctx))) {
         if (!dp_ct_find(ctx, &run->tuple, now) && !(translated && dp_ct_is_taken(ctx, run, now))) {
             made = dp_ct_insert(ctx, run, action, now);
         }
-        if (translated && second != first) {
+        if (second != first) {
             dp_ct_unlock(second);
         }
     }

@@ -63,32 +63,32 @@ DP_INLINE void dp_ct_unpack(struct dp_ctx *ctx, const struct dp_op *op, struct d
     }
 }
 
-/* Reads the packet.  Returns as dp_ct_packet(), or -1: it is the engine's. */
+/* Reads the packet.  Returns as dp_ct_packet(), or that it is the engine's: minus an enum dp_reason. */
 DP_STAGE int dp_ct_op_read(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_here *here)
 {
     int kind;
 
     if (!frame || !here) {
-        return -1;
+        return -DP_REASON_UP_CT;
     }
     if (frame->has & DP_HAS_IP4) {
         const __u8 *ip = dp_at(ctx, frame->l3 & DP_OFS_MASK, DP_IP4_LEN);
 
         if (!ip || dp_load16(ip + 6) & dp_htons(0x3fff).raw) {
-            return -1;
+            return -DP_REASON_UP_CT_FRAGMENT;
         }
     } else if (!(frame->has & DP_HAS_IP6)) {
-        return -1;
+        return -DP_REASON_UP_CT;
     }
     here->action.flags |= DP_CT_GOOD_L4;
     kind = dp_ct_packet(ctx, frame, frame->has & DP_HAS_IP6 ? 1 : 0, &here->action, &here->run);
     if (DP_UNLIKELY(dp_out_of_reach(ctx))) {
         if (dp_pull(ctx)) {
-            return -1;
+            return -DP_REASON_UP_CT;
         }
         kind = dp_ct_packet(ctx, frame, frame->has & DP_HAS_IP6 ? 1 : 0, &here->action, &here->run);
     }
-    return kind > 1 ? -1 : kind;
+    return kind > 1 ? -DP_REASON_UP_CT_ERROR : kind;
 }
 
 /* Whether Open vSwitch judges such a packet again when it comes to the same zone again. */
@@ -140,32 +140,35 @@ DP_INLINE int dp_ct_must_verify(const struct dp_ct_run *run)
 }
 
 /* Decides about the packet that dp_ct_op_read() read, whose connection is here->run.ref.  Changes nothing.  Returns 1:
- * go on; 0: it is damaged; -1: it is the engine's. */
+ * go on; 0: it is damaged; minus an enum dp_reason: it is the engine's. */
 DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
 {
     struct dp_ct_run *run;
 
     if (!here) {
-        return -1;
+        return -DP_REASON_UP_CT;
     }
     run = &here->run;
     if (run->ref) {
         const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref));
 
-        if (!key || key->flags & DP_CT_KEY_ENGINE || dp_ct_would_remark(ctx, key, &here->action)) {
-            return -1;
+        if (!key || key->flags & DP_CT_KEY_ENGINE) {
+            return -DP_REASON_UP_CT_HELPER;
+        }
+        if (dp_ct_would_remark(ctx, key, &here->action)) {
+            return -DP_REASON_UP_CT_MARK;
         }
     } else {
         const struct dp_ct_zone *zone = dp_ct_zones_at(ctx, here->action.zone);
 
         if (!zone || DP_READ_ONCE(zone->n_expected)) {
-            return -1;
+            return -DP_REASON_UP_CT_HELPER;
         }
     }
     if (!dp_ct_must_verify(run)) {
         return 1;
     }
-    return dp_has_frags(ctx) ? -1 : dp_ct_l4_is_good(ctx, run);
+    return dp_has_frags(ctx) ? -DP_REASON_UP_CT : dp_ct_l4_is_good(ctx, run);
 }
 
 /* Whether operations, 'op' and those behind it, change addresses, ports or ICMP's type: then a packet is not that of
@@ -234,8 +237,11 @@ DP_STAGE int dp_ct_op_any(struct dp_ctx *ctx, const struct dp_frame *frame, unio
         md->related = 0;
     }
     kind = dp_ct_op_read(ctx, frame, here);
-    if (kind < 0 || (md->state & DP_CS_NAT && md->zone == here->action.zone)) {
-        return DP_REASON_UP_CT;
+    if (kind < 0) {
+        return -kind;
+    }
+    if (md->state & DP_CS_NAT && md->zone == here->action.zone) {
+        return DP_REASON_UP_CT_NAT;
     }
     run->related = 0;
     run->remark = 0;
@@ -243,8 +249,11 @@ DP_STAGE int dp_ct_op_any(struct dp_ctx *ctx, const struct dp_frame *frame, unio
     if (kind && run->ref) {
         const struct dp_ct_key *conn = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref));
 
-        if (!conn || dp_ct_is_control(&run->tuple) || dp_ct_would_remark(ctx, conn, &here->action)) {
-            return DP_REASON_UP_CT;
+        if (!conn || dp_ct_is_control(&run->tuple)) {
+            return DP_REASON_UP_CT_HELPER;
+        }
+        if (dp_ct_would_remark(ctx, conn, &here->action)) {
+            return DP_REASON_UP_CT_MARK;
         }
         dp_ct_again(ctx, run, &here->action);
         dp_ct_again_to_key(md, key);
@@ -254,7 +263,7 @@ DP_STAGE int dp_ct_op_any(struct dp_ctx *ctx, const struct dp_frame *frame, unio
         run->ref = dp_ct_find(ctx, &run->tuple, now);
         kind = dp_ct_op_decide(ctx, here);
         if (kind < 0) {
-            return DP_REASON_UP_CT;
+            return -kind;
         }
     }
     if (!kind) {

@@ -14,7 +14,7 @@
  *   marks      userspace, once; refs   all         while a connection or a flow     the caller says what then
  *              who gives a pair                    names it
  *   policies   userspace               all         while a connection names it      the default policy is used
- *   zones      userspace; count all    all         the datapath's                   -
+ *   zones      userspace; counts all   all         the datapath's                   no connection is made in it
  *
  * Connection i is keys[i], lives[i], addr6[i] and cold[i].  It has two directions, 0 as its first packet and 1 as the
  * replies, each with a tuple: source, destination, protocol and zone of packets as they arrive.  With NAT the second
@@ -24,9 +24,9 @@
  *
  *   A packet       judges once, from what it read; then merges each word that it changes, with compare-and-swap
  *                  (dp/ct_tcp.h).  No lock: a writer that is killed leaves nothing behind.
- *   Making         takes an index from the free list, fills the entry, locks the bucket of each tuple that must be
- *                  unique (compare-and-swap, DP_CT_LOCK_TRIES times, never waiting), looks again, publishes the slots,
- *                  unlocks (dp/ct_new.h).
+ *   Making         locks the buckets of both tuples (compare-and-swap, DP_CT_LOCK_TRIES times, never waiting), looks
+ *                  again, takes an index from the free list, fills the entry, publishes the slots, unlocks
+ *                  (dp/ct_new.h).
  *   Killing        sets DP_CT_DEAD in 'state': from then on no lookup finds the connection.  Anybody may: a packet that
  *                  begins a connection anew does, the sweeper does with what has expired.
  *   Sweeping       userspace alone, one thread at a time: kill, empty the slots of both tuples, subtract from
@@ -43,12 +43,32 @@
 #include "dp/types.h"
 
 #define DP_CT_MAGIC 0x4f584354u         /* "OXCT" */
-#define DP_CT_VERSION 1
+#define DP_CT_VERSION 2
 
 #define DP_CT_ZONES 65536
 #define DP_CT_ZONE_DEFAULT DP_CT_ZONES  /* zones[]: the limit that zones without their own share. */
 #define DP_CT_HASH_WORDS 6
 #define DP_CT_MAX_CONNS (1u << 30)      /* What an index in a slot has room for. */
+
+/* A zone makes no connection while it holds so many times as many entries as are free: alone it gets 16 of 17.  What
+ * is left goes to zones that hold less, down to the last entry: a flood in one zone does not take the room of others.
+ */
+#define DP_CT_SHARE 16
+
+/* Why a packet that was to make a connection made none.  X(name, what stood in its way) */
+#define DP_CT_REFUSALS(X)                                           \
+    X(LIMIT,    "its zone's limit (dpctl/ct-set-limits)")           \
+    X(MAXCONNS, "the limit of all zones (dpctl/ct-set-maxconns)")   \
+    X(SHARE,    "its zone's share of the table")                    \
+    X(FULL,     "no entry or no slot was free")                     \
+    X(NAT,      "no address and port of nat() was free")
+
+enum dp_ct_refusal {
+#define X(NAME, TEXT) DP_CT_REFUSED_##NAME,
+    DP_CT_REFUSALS(X)
+#undef X
+    DP_CT_N_REFUSALS
+};
 
 struct dp_ct_head {
     __u32 magic;
@@ -66,8 +86,10 @@ struct dp_ct_head {
     __u64 pad1[4];
     __u64 free;                 /* DP_CT_FREE(): first free connection. */
     __u32 n_conns;              /* Made and not swept yet. */
-    __u32 n_full;               /* Not made because no index or no slot was free. */
-    __u64 pad2[14];
+    __u32 n_held;               /* Entries that are not free: also of those that were swept and may still be read. */
+    __u64 pad2[6];
+    __u64 n_refused[DP_CT_N_REFUSALS];  /* Not made, by enum dp_ct_refusal. */
+    __u64 pad3[3];
 };
 _Static_assert(sizeof(struct dp_ct_head) == 256, "head of connections layout");
 
@@ -247,8 +269,11 @@ struct dp_ct_zone {
                                  * not counted in it. */
     __u16 n_expected;           /* Expectations of helpers: packets that begin a connection are the engine's. */
     __u16 flags;                /* DP_CT_ZONE_*. */
+    __u32 n_held;               /* Entries of its connections: what of 'n_held' of the head is of this zone. */
+    __u32 pad;
+    __u64 n_refused;            /* Connections of it that were not made, whyever. */
 };
-_Static_assert(sizeof(struct dp_ct_zone) == 16, "zone layout");
+_Static_assert(sizeof(struct dp_ct_zone) == 32, "zone layout");
 
 #define DP_CT_ZONE_LIMITED 1
 

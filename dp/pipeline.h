@@ -66,6 +66,7 @@ struct dp_run {
     };
     __u32 fate;                 /* For the hook, of a traced packet: as in struct dp_outcome. */
     __u32 to;
+    __u32 n_ct;                 /* With CT: how many were done, but for those of the path cache. */
     struct dp_path_walk path;   /* With CT. */
 };
 
@@ -176,6 +177,7 @@ DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run)
         return 0;
     }
     run->path.found = DP_PATH_NONE;
+    run->n_ct = 0;
     if (DP_OMITS(ctx, DP_PART(RECIRC)) || !dp_path_head_at(ctx, 0)) {
         return 0;
     }
@@ -492,7 +494,11 @@ DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run)
         return dp_upcall(run, run->flow, run->generation, DP_REASON_UP_CT);
     }
     reason = dp_ct_op(ctx, &run->frame, &run->key, op, &run->ct);
-    return reason ? (__u64) dp_upcall(run, run->flow, run->generation, reason) : dp_track_end(ctx, run);
+    if (reason) {
+        return dp_upcall(run, run->flow, run->generation, reason);
+    }
+    run->n_ct++;
+    return dp_track_end(ctx, run);
 }
 
 /* Parses the frame and looks up its flow.  Returns why there is none. */

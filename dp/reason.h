@@ -24,8 +24,13 @@
     X(UP_TUNNEL,    UPCALL,  "a tunnel's header that the program does not pop")                 \
     X(UP_PARSE,     UPCALL,  "headers beyond what the program parses")                          \
     X(UP_CHECKSUM,  UPCALL,  "its sender left the checksum to a device (CHECKSUM_PARTIAL)")     \
-    X(UP_CT,        UPCALL,  "the program does not track such packets or connections")          \
-    X(UP_CT_NEW,    UPCALL,  "a connection is to be made")                                      \
+    X(UP_CT,        UPCALL,  "ct() of a packet that the program cannot read or verify as a whole") \
+    X(UP_CT_FRAGMENT, UPCALL, "ct() of a fragment, which is put together first")               \
+    X(UP_CT_ERROR,  UPCALL,  "ct() of an ICMP error")                                           \
+    X(UP_CT_HELPER, UPCALL,  "ct() where a helper (FTP, TFTP) reads packets or expects a connection") \
+    X(UP_CT_MARK,   UPCALL,  "ct() changes the mark or label of a connection that is there")    \
+    X(UP_CT_NAT,    UPCALL,  "ct() of a packet that the same zone has translated")              \
+    X(UP_CT_NEW,    UPCALL,  "ct() makes a connection where another CPU makes one, or while tables are adopted") \
     X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \
     X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag or a tunnel header")                             \
     X(NO_SOCKET,    DROP,    "no AF_XDP socket serves the receive queue")                       \

@@ -9,7 +9,7 @@
 #include "core/ct/ct_private.h"
 #include "dp/ct_new.h"
 
-#define FLUSHED_AT_ONCE 4096    /* Entries looked at before others get the mutex. */
+#define AT_ONCE 4096            /* Entries looked at, or freed, before others get the mutex. */
 
 static int init_head(struct oxdp_ct *);
 static int inherit(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES]);
@@ -223,11 +223,18 @@ bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
     return any;
 }
 
-void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
+static void let_others(struct oxdp_ct *ct)
+    OXDP_REQUIRES(oxdp_ct_mutex)
 {
-    oxdp_ct_paths_reclaim_end(ct);
+    oxdp_ct_unlock(ct);
     oxdp_ct_lock(ct);
-    for (uint32_t i = 0; i < ct->n_waiting; i++) {
+}
+
+/* Frees the first 'n' of those that reclaiming began with. */
+static void free_first(struct oxdp_ct *ct, uint32_t n)
+    OXDP_REQUIRES(oxdp_ct_mutex)
+{
+    for (uint32_t i = 0; i < n; i++) {
         struct dp_ct_key *key = &ct->mem.keys[ct->limbo[i]];
 
         oxdp_ct_marks_put(ct, key->marks);      /* Which a program may have given it after it left. */
@@ -235,9 +242,19 @@ void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
         ct->mem.cold[ct->limbo[i]] = (struct dp_ct_cold) { 0 };
         dp_ct_free(&ct->ctx, ct->limbo[i]);
     }
-    ct->n_limbo -= ct->n_waiting;
-    memmove(ct->limbo, ct->limbo + ct->n_waiting, ct->n_limbo * sizeof *ct->limbo);
-    ct->n_waiting = 0;
+    ct->n_limbo -= n;
+    ct->n_waiting -= n;
+    memmove(ct->limbo, ct->limbo + n, ct->n_limbo * sizeof *ct->limbo);
+}
+
+void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
+{
+    oxdp_ct_paths_reclaim_end(ct);
+    oxdp_ct_lock(ct);
+    while (ct->n_waiting) {
+        free_first(ct, ct->n_waiting < AT_ONCE ? ct->n_waiting : AT_ONCE);
+        let_others(ct);
+    }
     oxdp_ct_marks_reclaim_end(ct);
     oxdp_ct_unlock(ct);
 }
@@ -254,9 +271,8 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
             oxdp_ct_leave(ct, i);
             n++;
         }
-        if (i % FLUSHED_AT_ONCE == FLUSHED_AT_ONCE - 1) {
-            oxdp_ct_unlock(ct);
-            oxdp_ct_lock(ct);
+        if (i % AT_ONCE == AT_ONCE - 1) {
+            let_others(ct);
         }
     }
     oxdp_ct_unlock(ct);

@@ -27,6 +27,14 @@ void oxdp_ct_freeze(struct oxdp_ct *ct, struct dp_ct_head *head)
     }
 }
 
+/* Of what is counted anew from the entries. */
+static void forget_counts(struct dp_ct_zone *zone)
+{
+    zone->count = 0;
+    zone->n_expected = 0;
+    zone->n_held = 0;
+}
+
 int oxdp_ct_adopt(struct oxdp_ct *ct)
     OXDP_NO_LOCK_ANALYSIS       /* Nobody else has it yet. */
 {
@@ -44,9 +52,9 @@ int oxdp_ct_adopt(struct oxdp_ct *ct)
     }
     t->head->epoch = (t->head->epoch + 1) & ~DP_CT_LOCK_USER;
     t->head->n_conns = 0;
+    t->head->n_held = 0;
     for (uint32_t i = 0; i < t->n_zones; i++) {
-        t->zones[i].count = 0;
-        t->zones[i].n_expected = 0;
+        forget_counts(&t->zones[i]);
     }
     for (uint32_t i = 0; i < t->n_marks; i++) {
         ct->inherited[i] = i && t->marks[i].refs;
@@ -143,6 +151,7 @@ static void count(struct oxdp_ct *ct, uint32_t index)
         : key->flags & DP_CT_KEY_DEFAULT_LIMIT ? &ct->mem.zones[DP_CT_ZONE_DEFAULT] : NULL;
 
     ct->mem.head->n_conns++;
+    dp_ct_hold(&ct->ctx, key->zone, 1);
     if (zone && zone->seq == key->limit_seq) {
         zone->count++;
     }
@@ -254,8 +263,7 @@ int oxdp_ct_copy(struct oxdp_ct *ct)
     memcpy(t->policies, old->policies, t->n_policies * sizeof *t->policies);
     for (uint32_t i = 0; i < t->n_zones; i++) {
         t->zones[i] = old->zones[i];
-        t->zones[i].count = 0;
-        t->zones[i].n_expected = 0;
+        forget_counts(&t->zones[i]);
     }
     t->head->maxconns = old->head->maxconns;
     t->head->no_seq_check = old->head->no_seq_check;

@@ -37,6 +37,11 @@ static enum found found_by(enum dp_reason reason)
     case DP_REASON_UP_ENGINE:
     case DP_REASON_UP_TUNNEL:
     case DP_REASON_UP_CT:
+    case DP_REASON_UP_CT_FRAGMENT:
+    case DP_REASON_UP_CT_ERROR:
+    case DP_REASON_UP_CT_HELPER:
+    case DP_REASON_UP_CT_MARK:
+    case DP_REASON_UP_CT_NAT:
     case DP_REASON_UP_CT_NEW:
         return FOUND_FOR_ENGINE;
     case DP_REASON_UP_OFF:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ovs-appctl xdp/ct-show: connections, by zone, and their limits. */
+/* ovs-appctl xdp/ct-show: connections, by zone, and their limits; and which
+ * tier tracks. */
 #include <config.h>
 
 #include "ovs/provider/appctl.h"
@@ -12,6 +13,7 @@
 #include "ovs-thread.h"
 #include "ovs/base/report.h"
 #include "ovs/datapath/datapath.h"
+#include "ovs/netdev/netdev_xdp.h"
 #include "ovs/state/ct.h"
 #include "timeval.h"
 #include "util.h"
@@ -20,6 +22,12 @@
 #define TEXT dpif_xdp_report_get_text
 #define N dpif_xdp_report_n
 #define AT dpif_xdp_report_at
+
+static const char *const refusals[] = {
+#define X(NAME, TEXT) #NAME,
+    DP_CT_REFUSALS(X)
+#undef X
+};
 
 /* What a zone has. */
 struct zone {
@@ -42,13 +50,15 @@ report_zones(struct oxdp_ct *tables, uint32_t now, struct json *report)
     for (int i = 0; i < DP_CT_ZONES; i++) {
         bool limited = oxdp_ct_limit_get(tables, i, &limit, &count);
 
-        if (zones[i].n || limited) {
+        if (zones[i].n || limited || t->zones[i].n_refused) {
             struct json *zone = dpif_xdp_report_element(array);
 
             dpif_xdp_report_int(zone, "zone", i);
             dpif_xdp_report_int(zone, "connections", zones[i].n);
             dpif_xdp_report_int(zone, "nat", zones[i].n_nat);
             dpif_xdp_report_int(zone, "expected", t->zones[i].n_expected);
+            dpif_xdp_report_int(zone, "refused",
+                                DP_READ_ONCE(t->zones[i].n_refused));
             if (limited) {
                 dpif_xdp_report_int(zone, "limit", limit);
                 dpif_xdp_report_int(zone, "counted", count);
@@ -56,6 +66,97 @@ report_zones(struct oxdp_ct *tables, uint32_t now, struct json *report)
         }
     }
     free(zones);
+}
+
+/* Why connections were not made. */
+static void
+report_refusals(const struct dp_ct_head *head, struct json *report)
+{
+    struct json *object = dpif_xdp_report_object(report, "refused");
+
+    for (int i = 0; i < DP_CT_N_REFUSALS; i++) {
+        dpif_xdp_report_enum(object, refusals[i],
+                             DP_READ_ONCE(head->n_refused[i]));
+    }
+}
+
+/* What programs on one hook have counted. */
+struct tier {
+    uint32_t n_ports;
+    uint64_t n[DP_N_COUNTERS];
+};
+
+/* Adds what the program of 'port' has counted to the tier of its hook. */
+static void
+add_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
+         struct tier tiers[DPIF_XDP_HOOK_BOTH + 1])
+{
+    uint64_t n[DP_N_COUNTERS];
+    int hook;
+
+    atomic_read(&port->hook, &hook);
+    if (hook <= DPIF_XDP_HOOK_BOTH && port->device.ifindex
+        && !oxdp_progs_get_counters(dp->progs, port->device.ifindex, n)) {
+        tiers[hook].n_ports++;
+        for (int i = 0; i < DP_N_COUNTERS; i++) {
+            tiers[hook].n[i] += n[i];
+        }
+    }
+}
+
+/* What programs on one hook tracked, and why they left packets to the
+ * engine. */
+static void
+report_tier(const char *hook, const struct tier *tier, struct json *report)
+{
+    struct json *reasons;
+
+    dpif_xdp_report_text(report, "tier", hook);
+    dpif_xdp_report_int(report, "ports", tier->n_ports);
+    dpif_xdp_report_int(report, "tracked", tier->n[DP_COUNTER_TRACKED]);
+    dpif_xdp_report_int(report, "path_hits", tier->n[DP_COUNTER_PATH_HIT]);
+    dpif_xdp_report_int(report, "path_misses", tier->n[DP_COUNTER_PATH_MISS]);
+    reasons = dpif_xdp_report_object(report, "to_engine");
+    for (int i = DP_REASON_UP_CT; i <= DP_REASON_UP_CT_NEW; i++) {
+        dpif_xdp_report_enum(reasons, oxdp_counter_name(i), tier->n[i]);
+    }
+}
+
+static void
+report_programs(struct dpif_xdp_dp *dp, struct json *tiers)
+{
+    struct tier sums[DPIF_XDP_HOOK_BOTH + 1] = { { 0 } };
+    const struct dpif_xdp_query all = { .port = NULL };
+    struct dpif_xdp_port **ports;
+    size_t n;
+
+    dpif_xdp_port_lock(dp);
+    ports = dpif_xdp_query_ports(dp, &all, &n);
+    for (size_t i = 0; i < n; i++) {
+        add_port(dp, ports[i], sums);
+    }
+    free(ports);
+    dpif_xdp_port_unlock(dp);
+    for (int i = 0; i <= DPIF_XDP_HOOK_BOTH; i++) {
+        if (sums[i].n_ports) {
+            report_tier(dpif_xdp_hook_to_string(i), &sums[i],
+                        dpif_xdp_report_element(tiers));
+        }
+    }
+}
+
+/* What each tier tracked: programs since their ports were opened. */
+static void
+report_tiers(struct dpif_xdp_dp *dp, struct json *report)
+{
+    struct json *tiers = dpif_xdp_report_array(report, "tiers"), *engine;
+
+    if (dp->progs) {
+        report_programs(dp, tiers);
+    }
+    engine = dpif_xdp_report_element(tiers);
+    dpif_xdp_report_text(engine, "tier", "engine");
+    dpif_xdp_report_int(engine, "tracked", dpif_xdp_ct_n_tracked(dp->ct));
 }
 
 /* The path cache (dp/path.h). */
@@ -104,7 +205,10 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
                         + (oxdp_ct_paths(tables)
                            ? oxdp_ct_path_bytes(head->n) : 0));
     dpif_xdp_report_int(report, "max_connections", head->maxconns);
-    dpif_xdp_report_int(report, "no_room", head->n_full);
+    dpif_xdp_report_int(report, "no_room",
+                        head->n_refused[DP_CT_REFUSED_SHARE]
+                        + head->n_refused[DP_CT_REFUSED_FULL]);
+    dpif_xdp_report_int(report, "held", head->n_held);
     dpif_xdp_report_int(report, "kept", kept);
     dpif_xdp_report_int(report, "expected", dpif_xdp_ct_n_expected(dp->ct));
     dpif_xdp_report_bool(report, "tcp_sequence_check", !head->no_seq_check);
@@ -116,8 +220,55 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
         dpif_xdp_report_int(report, "default_limit", limit);
         dpif_xdp_report_int(report, "default_counted", count);
     }
+    report_refusals(head, report);
+    report_tiers(dp, report);
     report_paths(dp, tables, report);
     report_zones(tables, dpif_xdp_ct_ticks(dp->ct, time_msec()), report);
+}
+
+/* The numbers of 'report' under the names of constants, those that are not
+ * 0. */
+static void
+text_reasons(const struct json *report, const char *const names[], int n,
+             struct ds *ds)
+{
+    size_t before = ds->length;
+
+    for (int i = 0; i < n; i++) {
+        char *key = dpif_xdp_report_key(names[i]);
+
+        if (INT(report, key)) {
+            ds_put_format(ds, " %s:%"PRIu64, key, INT(report, key));
+        }
+        free(key);
+    }
+    ds_put_cstr(ds, ds->length == before ? " none\n" : "\n");
+}
+
+static void
+text_tiers(const struct json *tiers, struct ds *ds)
+{
+    const char *names[DP_N_REASONS];
+    int n_names = 0;
+
+    for (int i = DP_REASON_UP_CT; i <= DP_REASON_UP_CT_NEW; i++) {
+        names[n_names++] = oxdp_counter_name(i);
+    }
+    for (size_t i = 0; i < N(tiers); i++) {
+        const struct json *tier = AT(tiers, i);
+
+        ds_put_format(ds, "  %s: tracked:%"PRIu64, TEXT(tier, "tier"),
+                      INT(tier, "tracked"));
+        if (!dpif_xdp_report_get(tier, "to_engine")) {
+            ds_put_char(ds, '\n');
+            continue;
+        }
+        ds_put_format(ds, " path-hits:%"PRIu64" path-misses:%"PRIu64
+                      " to the engine:", INT(tier, "path_hits"),
+                      INT(tier, "path_misses"));
+        text_reasons(dpif_xdp_report_get(tier, "to_engine"), names, n_names,
+                     ds);
+    }
 }
 
 void
@@ -137,6 +288,9 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
                   dpif_xdp_report_get_bool(report, "in_maps")
                   ? "" : ", lost when the daemon ends",
                   INT(report, "max_connections"), INT(report, "no_room"));
+    ds_put_format(ds, "  held:%"PRIu64" refused:", INT(report, "held"));
+    text_reasons(dpif_xdp_report_get(report, "refused"), refusals,
+                 ARRAY_SIZE(refusals), ds);
     ds_put_format(ds, "  kept over the last restart:%"PRIu64" expected by "
                   "helpers:%"PRIu64" tcp-sequence-check:%s "
                   "programs-track:%s\n",
@@ -150,6 +304,7 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
                       " counted:%"PRIu64"\n", INT(report, "default_limit"),
                       INT(report, "default_counted"));
     }
+    text_tiers(dpif_xdp_report_get(report, "tiers"), ds);
     paths = dpif_xdp_report_get(report, "paths");
     if (paths) {
         ds_put_format(ds, "  path cache: microflows:%"PRIu64" room:%"PRIu64
@@ -168,6 +323,9 @@ dpif_xdp_ct_show_text(const struct json *report, struct ds *ds)
             INT(zone, "zone"), INT(zone, "connections"), INT(zone, "nat"));
         if (INT(zone, "expected")) {
             ds_put_format(ds, " expected:%"PRIu64, INT(zone, "expected"));
+        }
+        if (INT(zone, "refused")) {
+            ds_put_format(ds, " refused:%"PRIu64, INT(zone, "refused"));
         }
         if (dpif_xdp_report_get(zone, "limit")) {
             ds_put_format(ds, " limit:%"PRIu64" counted:%"PRIu64,

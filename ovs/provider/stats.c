@@ -38,6 +38,7 @@ static const struct line hit_lines[] = {
     { "recirculated", "recirculated" },
     { "path_hits", "path hits" },
     { "path_misses", "path misses" },
+    { "tracked", "ct() actions done" },
     { NULL, NULL },
 };
 
@@ -98,6 +99,7 @@ report_hits(const struct dpif_xdp_query *query,
     put(query, report, "recirculated", n[DP_COUNTER_RECIRCULATED]);
     put(query, report, "path_hits", n[DP_COUNTER_PATH_HIT]);
     put(query, report, "path_misses", n[DP_COUNTER_PATH_MISS]);
+    put(query, report, "tracked", n[DP_COUNTER_TRACKED]);
 }
 
 /* All that programs count for a port. */

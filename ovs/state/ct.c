@@ -28,6 +28,7 @@
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct);
 
 #define SWEEP_INTERVAL_MS 1000
+#define HURRY_INTERVAL_MS 100   /* However many packets want it. */
 #define SWEPT_AT_ONCE 2048      /* Entries; others wait for some 50 us. */
 #define PRIVATE_HZ 1000         /* Where there are no programs. */
 
@@ -45,6 +46,7 @@ dpif_xdp_ct_create(const char *name)
     ct->max = OXDP_CT_DEFAULT_MAX;
     ovs_mutex_init(&ct->mutex);
     atomic_init(&ct->tables, NULL);
+    atomic_init(&ct->n_tracked, 0);
     latch_init(&ct->exit);
     ct->wanted = seq_create();
     ct->news = seq_create();
@@ -175,6 +177,8 @@ make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd)
         ct->failed = true;
         return;
     }
+    memcpy(ct->refused, oxdp_ct_tables(tables)->head->n_refused,
+           sizeof ct->refused);
     atomic_store_relaxed(&ct->any_helped, old_fd != NULL);
     atomic_store_explicit(&ct->tables, tables, memory_order_release);
     ct->sweeper = ovs_thread_create("ct_sweep", sweep, ct);
@@ -215,6 +219,15 @@ dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
         dpif_xdp_ct_unlock(ct);
     }
     return tables;
+}
+
+uint64_t
+dpif_xdp_ct_n_tracked(const struct dpif_xdp_ct *ct)
+{
+    uint64_t n;
+
+    atomic_read_relaxed(&CONST_CAST(struct dpif_xdp_ct *, ct)->n_tracked, &n);
+    return n;
 }
 
 void
@@ -375,6 +388,60 @@ reclaim(struct oxdp_ct *tables)
     }
 }
 
+/* Whether connections have been refused because of 'why' since the last
+ * look. */
+static bool
+has_refused(struct dpif_xdp_ct *ct, const struct dp_ct_head *head,
+            enum dp_ct_refusal why)
+{
+    uint64_t before = ct->refused[why];
+
+    ct->refused[why] = DP_READ_ONCE(head->n_refused[why]);
+    return ct->refused[why] != before;
+}
+
+/* Says who has no room for connections, whichever tier was to make them. */
+static void
+say_refusals(struct dpif_xdp_ct *ct, const struct dp_ct_tables *t)
+{
+    static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 5);
+
+    if (has_refused(ct, t->head, DP_CT_REFUSED_FULL)) {
+        VLOG_WARN_RL(&rl, "%s: no room for more connections: raise "
+                     "other_config:xdp-ct-max above %"PRIu32, ct->name,
+                     t->head->n);
+    }
+    if (has_refused(ct, t->head, DP_CT_REFUSED_SHARE)) {
+        uint32_t most = 0;
+
+        for (uint32_t i = 1; i < DP_CT_ZONES; i++) {
+            if (DP_READ_ONCE(t->zones[i].n_held)
+                > DP_READ_ONCE(t->zones[most].n_held)) {
+                most = i;
+            }
+        }
+        VLOG_WARN_RL(&rl, "%s: zone %"PRIu32" holds %"PRIu32" of %"PRIu32" "
+                     "entries for connections and gets no more, the rest is "
+                     "for other zones: if that is a flood, limit it "
+                     "(dpctl/ct-set-limits), else raise "
+                     "other_config:xdp-ct-max", ct->name, most,
+                     DP_READ_ONCE(t->zones[most].n_held), t->head->n);
+    }
+}
+
+/* Waits until 'when', or until the thread is to exit, or until 'wanted' has
+ * changed unless it is NULL. */
+static void
+wait_until(struct dpif_xdp_ct *ct, long long int when, const uint64_t *wanted)
+{
+    latch_wait(&ct->exit);
+    if (wanted) {
+        seq_wait(ct->wanted, *wanted);
+    }
+    poll_timer_wait_until(when);
+    poll_block();
+}
+
 static void *
 sweep(void *ct_)
 {
@@ -392,10 +459,9 @@ sweep(void *ct_)
             }
         }
         reclaim(tables);
-        latch_wait(&ct->exit);
-        seq_wait(ct->wanted, wanted);
-        poll_timer_wait_until(now + SWEEP_INTERVAL_MS);
-        poll_block();
+        say_refusals(ct, oxdp_ct_tables(tables));
+        wait_until(ct, now + HURRY_INTERVAL_MS, NULL);
+        wait_until(ct, now + SWEEP_INTERVAL_MS, &wanted);
     }
     return NULL;
 }

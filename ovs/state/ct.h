@@ -103,7 +103,9 @@ int dpif_xdp_ct_policy_delete(struct dpif_xdp_ct *, uint32_t id);
 /* The name of the helper of connection 'index', or NULL. */
 const char *dpif_xdp_ct_helper(struct oxdp_ct *, uint32_t index);
 
-/* For people: what is expected by helpers. */
+/* For people: how many ct() actions the engine has done, to one packet each;
+ * what is expected by helpers. */
+uint64_t dpif_xdp_ct_n_tracked(const struct dpif_xdp_ct *);
 size_t dpif_xdp_ct_n_expected(struct dpif_xdp_ct *);
 
 /* A connection that is expected, and that which announced it. */

@@ -64,6 +64,7 @@ dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
     bool v6 = flow->dl_type == htons(ETH_TYPE_IPV6);
     struct dpif_xdp_ct_action action;
     struct dp_packet *packet;
+    uint64_t orig;
     uint32_t now;
 
     if (OVS_UNLIKELY(!tables)) {
@@ -88,6 +89,7 @@ dpif_xdp_ct_execute(struct dpif_xdp_ct *ct, struct dp_packet_batch *batch,
                              action.dp.zone, ct->ipf_basis);
     dpif_xdp_packets_complete(batch);
     prefetch(&call, batch, v6, action.dp.zone);
+    atomic_add_relaxed(&ct->n_tracked, dp_packet_batch_size(batch), &orig);
     DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
         track(&call, tables, packet, v6, now);
     }
@@ -263,28 +265,17 @@ set_invalid(struct dp_packet *packet, uint16_t zone)
     store_metadata(&packet->md, &m);
 }
 
-/* Why a packet that was to make a connection made none. */
+/* A packet that was to make a connection made none.  What lacks room, the
+ * sweeper says. */
 static void
-explain_refusal(const struct ct_call *call, struct oxdp_ct *tables,
-                uint32_t n_full)
+explain_refusal(const struct ct_call *call, const struct dp_ct_run *run)
 {
-    const struct dp_ct_head *head = oxdp_ct_tables(tables)->head;
-    uint16_t zone = call->action->dp.zone;
-    uint32_t limit, count;
-
-    if (DP_READ_ONCE(head->n_full) != n_full) {
+    switch (run->refused) {
+    case DP_CT_REFUSED_SHARE + 1:
+    case DP_CT_REFUSED_FULL + 1:
         dpif_xdp_ct_hurry(call->ct);
-        VLOG_WARN_RL(&rl, "%s: no room for one more connection: raise "
-                     "other_config:xdp-ct-max above %"PRIu32, call->ct->name,
-                     head->n);
-        return;
-    }
-    if (!oxdp_ct_limit_get(tables, zone, &limit, &count)
-        && !oxdp_ct_limit_get(tables, DP_CT_ZONE_DEFAULT, &limit, &count)) {
-        limit = UINT32_MAX;
-    }
-    if (count < limit && call->action->nat_configured
-        && DP_READ_ONCE(head->n_conns) < head->maxconns) {
+        break;
+    case DP_CT_REFUSED_NAT + 1:
         VLOG_WARN_RL(&rl, "Unable to NAT due to tuple space exhaustion - "
                      "if DoS attack, use firewalling and/or zone "
                      "partitioning.");
@@ -393,8 +384,6 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
       bool v6, uint32_t now)
 {
     struct dp_ct_action action = call->action->dp;
-    const struct dp_ct_head *head = call->ctx.ct->head;
-    uint32_t n_full = DP_READ_ONCE(head->n_full);
     bool any_helped;
     struct dp_frame frame = {
         .l3 = packet->l3_ofs,
@@ -417,6 +406,7 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
                     | (dp_packet_l4_checksum_valid(packet)
                        ? DP_CT_GOOD_L4 : 0);
     load_metadata(&packet->md, &run.md);
+    run.refused = 0;
     atomic_read_relaxed(&call->ct->any_helped, &any_helped);
     if (OVS_UNLIKELY(any_helped)
         && (DPIF_XDP_HELPER_OF_CONNECTION
@@ -444,7 +434,7 @@ track(struct ct_call *call, struct oxdp_ct *tables, struct dp_packet *packet,
             relate(call, tables, &run);
         }
         if (action.flags & DP_CT_COMMIT) {
-            explain_refusal(call, tables, n_full);
+            explain_refusal(call, &run);
         }
     } else if (OVS_UNLIKELY(call->expected && run.ref)) {
         relate(call, tables, &run);

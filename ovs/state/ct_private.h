@@ -34,11 +34,13 @@ struct dpif_xdp_ct {
     ATOMIC(struct oxdp_ct *) tables;    /* NULL: none.  Set once. */
 
     pthread_t sweeper;                  /* If there are tables. */
+    uint64_t refused[DP_CT_N_REFUSALS]; /* What the sweeper has seen of it. */
     struct latch exit;
     struct seq *wanted;                 /* Changes when it is not to wait. */
     struct seq *news;                   /* dpif_xdp_ct_news(). */
     atomic_bool any_helped;             /* There may be connections with
                                          * helpers. */
+    atomic_uint64_t n_tracked;          /* Packets, by the engine. */
 
     /* ct_policy.c */
     struct ovs_mutex policy_mutex;      /* dpif_xdp_policy_mutex: writers. */

@@ -14,6 +14,7 @@
 #define HZ 1000
 #define NOW 1000000
 #define N 2048
+#define ZONES 1024              /* A zone alone does not get all entries. */
 #define DEFAULT_UDP_MS 60000
 
 /* With random numbers both buckets of a tuple would be full in one of a hundred runs, before the table is. */
@@ -94,24 +95,28 @@ static void test_sweep(void **state)
     struct oxdp_ct *ct = make_tables(N, false, NULL);
 
     for (uint32_t i = 0; i < N; i++) {
-        assert_true(make(ct, i, 1, NULL));
+        assert_true(make(ct, i, i % ZONES, NULL));
     }
     assert_false(make(ct, N, 1, NULL));
-    assert_int_equal(oxdp_ct_tables(ct)->head->n_full, 1);
+    assert_int_equal(oxdp_ct_tables(ct)->head->n_refused[DP_CT_REFUSED_FULL], 1);
+    assert_int_equal(oxdp_ct_tables(ct)->head->n_held, N);
     sweep(ct, NOW + DEFAULT_UDP_MS - 1);
     assert_int_equal(n_conns(ct), N);
 
     /* What a packet refreshed stays. */
-    oxdp_ct_tables(ct)->lives[DP_CT_REF_INDEX(find(ct, 5, 1, false, NOW))].used = NOW + 10;
+    oxdp_ct_tables(ct)->lives[DP_CT_REF_INDEX(find(ct, 5, 5, false, NOW))].used = NOW + 10;
     while (!oxdp_ct_sweep(ct, NOW + DEFAULT_UDP_MS, 100)) {
     }
     assert_int_equal(n_conns(ct), 1);
     assert_int_equal(n_free(ct), 0);    /* Somebody may still read them. */
+    assert_int_equal(oxdp_ct_tables(ct)->head->n_held, N);
     assert_true(oxdp_ct_reclaim_begin(ct));
     oxdp_ct_reclaim_end(ct);
     assert_int_equal(n_free(ct), N - 1);
-    assert_true(find(ct, 5, 1, true, NOW));
-    assert_false(find(ct, 6, 1, true, NOW));
+    assert_int_equal(oxdp_ct_tables(ct)->head->n_held, 1);
+    assert_int_equal(oxdp_ct_tables(ct)->zones[5].n_held, 1);
+    assert_true(find(ct, 5, 5, true, NOW));
+    assert_false(find(ct, 6, 6, true, NOW));
     oxdp_ct_destroy(ct);
 }
 
@@ -176,7 +181,7 @@ static void test_marks(void **state)
     for (uint32_t i = 0; i < N - 2; i++) {
         const uint64_t own[2] = { i + 100, 1 };
 
-        assert_true(oxdp_ct_remark(ct, make(ct, 100 + i, 1, NULL), i, own));
+        assert_true(oxdp_ct_remark(ct, make(ct, 100 + i, i % ZONES, NULL), i, own));
     }
     assert_int_equal(oxdp_ct_flush(ct, -1), N);
     sweep(ct, NOW);
@@ -295,6 +300,9 @@ static void check_kept(struct oxdp_ct *ct)
     assert_false(find(ct, 600, 3, false, NOW));
     assert_int_equal(n_conns(ct), 499);
     assert_int_equal(n_free(ct), t->n_keys - 499);
+    assert_int_equal(t->head->n_held, 499);
+    assert_int_equal(t->zones[3].n_held, 498);
+    assert_int_equal(t->zones[4].n_held, 1);
     assert_int_equal(t->zones[3].n_expected, 0);
     assert_true(oxdp_ct_limit_get(ct, 3, &limit, &count));
     assert_int_equal(limit, 1000);

@@ -328,6 +328,7 @@ int main(int argc, char **argv)
     unsigned long rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000;
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     unsigned int kinds = 0;
+    unsigned long left = 0;
 
     CPU_ZERO(&here);
     CPU_SET(sched_getcpu(), &here);
@@ -375,7 +376,11 @@ int main(int argc, char **argv)
 #define X(NAME, TYPE) free(paths.NAME);
     DP_PATH_TABLES(X)
 #undef X
+    for (int i = DP_REASON_UP_CT; i < DP_REASON_UP_CT_NEW; i++) {
+        left += counts.up[WALK][i];
+    }
     return kinds < 10 || !counts.resumed || counts.packets < 10 * rounds || !counts.up[WALK][DP_REASON_UP_CT_NEW]
-        || counts.edited_hits < counts.packets / 400
-        || counts.up[WALK][DP_REASON_UP_CT] + counts.up[WALK][DP_REASON_UP_ENGINE] > counts.packets / 2;
+        || !counts.up[WALK][DP_REASON_UP_CT_ERROR] || !counts.up[WALK][DP_REASON_UP_CT_MARK]
+        || !counts.up[WALK][DP_REASON_UP_CT_NAT] || counts.edited_hits < counts.packets / 400
+        || left + counts.up[WALK][DP_REASON_UP_ENGINE] > counts.packets / 2;
 }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks dp/ct*.h in one place after the other, and tells whether the oracle of connection tracking sees it.
+"""Breaks dp/ct*.h in one place after the other, and tells whether the oracle of connection tracking sees it, or the unit test
+where Open vSwitch has nothing to compare with: the tables.
 
     tests/parity/ct_mutants.py BUILD [NAME...]
 
 BUILD is a build folder, for Open vSwitch's libraries.  Each mutant is compiled (a few seconds) in a copy of the tree's dp/
-and must make test_ct.c fail.  The first column is the semantics that it breaks."""
+and must make test_ct.c, or tests/unit/test_dp_ct.c, fail.  The first column is the semantics that it breaks."""
 import concurrent.futures
+import contextlib
+import itertools
 import os
 import pathlib
 import shutil
@@ -117,6 +120,31 @@ MUTANTS = (
      "!dp_ct_swap(&bucket->slot[i], &slot, new)", "(dp_ct_swap(&bucket->slot[i], &slot, new), 0)"),
 )
 
+# The same of what is beneath: rooms, locks, counts.
+TABLE_MUTANTS = (
+    ("table: the share of a zone", "ct_new.h", "n_free && DP_READ_ONCE(zone->n_held) >= DP_CT_SHARE * n_free", "0"),
+    ("table: nobody has a share of nothing", "ct_new.h", "return n_free && DP_READ_ONCE", "return DP_READ_ONCE"),
+    ("table: entries are held", "ct_new.h", "    dp_ct_hold(ctx, key->zone, 1);\n", ""),
+    ("table: entries are given back", "ct_new.h", "    dp_ct_hold(ctx, key->zone, -1);\n", ""),
+    ("table: refusals are counted by zone", "ct_new.h", "__sync_fetch_and_add(&zone->n_refused, 1);", ""),
+    ("table: a zone's limit", "ct_new.h", "if (limit && DP_READ_ONCE(limit->count) >= DP_READ_ONCE(limit->limit)) {", "if (0) {"),
+    ("table: a lock that somebody holds", "ct_new.h", "!__sync_val_compare_and_swap(&bucket->lock, 0, owner)",
+     "(__sync_val_compare_and_swap(&bucket->lock, 0, owner), 1)"),
+    ("table: looked for elsewhere", "ct.h", "if (!ref && DP_READ_ONCE(bucket->n_elsewhere)) {", "if (0) {"),
+    ("table: what stands elsewhere is counted", "ct_new.h", "    __sync_fetch_and_add(&bucket->n_elsewhere, 1);\n", ""),
+    ("table: what stood elsewhere is taken back", "ct_new.h", "            __sync_fetch_and_add(&home->n_elsewhere, -1);\n", ""),
+    ("table: places of the dead", "ct_new.h", "(!old || (life && DP_READ_ONCE(life->state) & DP_CT_DEAD))", "!old"),
+    ("table: only those that a limit counted", "ct_new.h", "if (z && DP_READ_ONCE(z->seq) == seq) {", "if (z) {"),
+    ("table: refused by all, not counted in its zone", "ct_new.h", "            __sync_fetch_and_add(&zone->count, -1);\n", ""),
+    ("table: half published is killed", "ct_new.h", "            dp_ct_kill(ctx, index - 1);\n", ""),
+    ("table: not published is free", "ct_new.h", "        run->ref = 0;\n        dp_ct_free(ctx, index - 1);\n", "        run->ref = 0;\n"),
+    ("table: a tuple that is there", "ct_new.h", "if (!dp_ct_find(ctx, &run->tuple, now) && !(", "if (!("),
+    ("table: the dead are not found", "ct.h", "    if (state & DP_CT_DEAD) {\n        return 1;\n    }\n", ""),
+    ("table: clocks are compared signed", "ct.h", "(__s32) (now - DP_READ_ONCE(life->used)) >= (__s32) policy",
+     "(now - DP_READ_ONCE(life->used)) >= policy"),
+)
+
+UNIT_FLAGS = "-std=gnu11 -O1 -w -fno-strict-aliasing -D_GNU_SOURCE".split()
 OVS_FLAGS = "-std=gnu11 -O1 -w -fno-strict-aliasing -D_GNU_SOURCE -DHAVE_CONFIG_H".split()
 
 
@@ -139,42 +167,67 @@ def link(objects, ovs, out):
                     "-o", str(out)], check=True)
 
 
-def judge(mutant, base, ovs):
-    """What became of a mutant, in a word."""
+@contextlib.contextmanager
+def mutated(mutant):
+    """A folder with the mutant's dp/, or None if it cannot be made."""
     _, name, old, new = mutant
     text = (TOP / "dp" / name).read_text(encoding="utf-8")
     if old not in text:
-        return "CANNOT BE MADE"
+        yield None
+        return
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         shutil.copytree(TOP / "dp", folder / "dp")
         (folder / "dp" / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+        yield folder
+
+
+def fate(*test):
+    """What became of a mutant, in a word, that 'test' judges."""
+    try:
+        done = subprocess.run([str(word) for word in test], capture_output=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return "died: it hangs"
+    if not done.returncode:
+        return "LIVES"
+    last = done.stdout.decode(errors="replace").strip().splitlines()
+    return "died: " + (last[-1] if done.returncode > 0 and last else f"status {done.returncode}")
+
+
+def judge(mutant, base, ovs):
+    with mutated(mutant) as folder:
+        if not folder:
+            return "CANNOT BE MADE"
         compile_in(folder, TOP, ovs, ["tests/parity/oracle_ct.c"])
         objects = [folder / "oracle_ct.o"] + [base / f for f in ("make_ct.o", "test_ct.o", "oracle_parse.o", "compile_key.o")]
         link(objects, ovs, folder / "test_ct")
-        try:
-            done = subprocess.run([str(folder / "test_ct"), ROUNDS], capture_output=True, timeout=60, check=False)
-        except subprocess.TimeoutExpired:
-            return "died: it hangs"
-        if not done.returncode:
-            return "LIVES"
-        last = done.stdout.decode(errors="replace").strip().splitlines()
-        return "died: " + (last[-1] if done.returncode > 0 and last else f"signal {-done.returncode}")
+        return fate(folder / "test_ct", ROUNDS)
+
+
+def judge_table(mutant):
+    with mutated(mutant) as folder:
+        if not folder:
+            return "CANNOT BE MADE"
+        subprocess.run(["cc", *UNIT_FLAGS, "-I", str(folder), "-I", str(TOP), str(TOP / "tests/unit/test_dp_ct.c"), "-lcmocka",
+                        "-o", str(folder / "test")], check=True)
+        return fate(folder / "test")
 
 
 def main():
     ovs = (pathlib.Path(sys.argv[1]) / "openvswitch").resolve()
-    wanted = [m for m in MUTANTS if not sys.argv[2:] or any(word in m[0] for word in sys.argv[2:])]
+    wanted, tables = ([m for m in all_of if not sys.argv[2:] or any(word in m[0] for word in sys.argv[2:])]
+                      for all_of in (MUTANTS, TABLE_MUTANTS))
     living = 0
     with tempfile.TemporaryDirectory() as base:
         base = pathlib.Path(base)
         compile_in(base, TOP, ovs, ["tests/parity/make_ct.c", "tests/parity/test_ct.c", "tests/parity/oracle_parse.c",
                                     "ovs/fastpath/compile_key.c"])
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for mutant, fate in zip(wanted, pool.map(lambda m: judge(m, base, ovs), wanted)):
-                living += not fate.startswith("died")
-                print(f"{mutant[0]:60} {fate}", flush=True)
-    print(f"{len(wanted)} mutants, {living} alive")
+            fates = itertools.chain(pool.map(lambda m: judge(m, base, ovs), wanted), pool.map(judge_table, tables))
+            for mutant, word in zip(wanted + tables, fates):
+                living += not word.startswith("died")
+                print(f"{mutant[0]:60} {word}", flush=True)
+    print(f"{len(wanted + tables)} mutants, {living} alive")
     return living != 0
 
 

@@ -39,7 +39,6 @@ static inline void ct_world_clear(struct ct_world *w)
 
     memset(t->buckets, 0, t->n_buckets * sizeof *t->buckets);
     memset(t->lives, 0, t->n_lives * sizeof *t->lives);
-    memset(t->zones, 0, t->n_zones * sizeof *t->zones);
     t->head->free = 0;
     t->head->n_conns = 0;
     t->head->maxconns = 3000000;
@@ -48,6 +47,9 @@ static inline void ct_world_clear(struct ct_world *w)
     for (uint32_t i = t->n_keys; i-- > 0;) {
         dp_ct_free(&w->ctx, i);
     }
+    t->head->n_held = 0;
+    memset(t->head->n_refused, 0, sizeof t->head->n_refused);
+    memset(t->zones, 0, t->n_zones * sizeof *t->zones);
 }
 
 /* Begins with the tables, all zeros, that w->tables has. */

@@ -6,8 +6,10 @@ import re
 import pytest
 
 import conversations
+import floods
 import switch as switches
 import tracking
+import wire
 
 HOOKS = ("xdp", "tcx", "both")
 TALKS = (("udp", conversations.udp), ("tcp", conversations.tcp), ("icmp", conversations.icmp), ("stray", conversations.stray),
@@ -99,3 +101,37 @@ def test_established_stay_in_the_programs(hook):
         assert up(switch) == before
         runs = [line for line in switch.dump_flows("-m") if "ct(" in line]
         assert runs and all(re.search(r"dp:(xdp|tcx)", line) for line in runs if "packets:0," not in line)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_reasons_by_tier(hook):
+    """xdp/ct-show says what the programs of a hook tracked, and why they left packets to the engine."""
+    with tracking.served({"xdp-hook": hook}) as (switch, ends):
+        start(switch, ends, "firewall", True)
+        warm_up(switch, ends, "firewall")
+        before = floods.shown(switch)["tiers"]
+        conversations.hold(ends, conversations.icmp(7000))
+        assert grown(switch, hook, before) == {"up_ct_error": 1}
+        for _ in range(4):                  # The first ones wait for their flow.
+            conversations.hold(ends, [("red", first_fragment(conversations.udp(7001)[0][1]))])
+        assert grown(switch, hook, before).get("up_ct_fragment")
+
+        for mark in 1, 2, 3:
+            switch.flows("br0", f"ip,in_port=to-red,actions=ct(commit,zone=5,exec(load:{mark}->NXM_NX_CT_MARK[])),output:to-green")
+            switch.appctl("revalidator/wait")
+            conversations.hold(ends, [conversations.udp(7100 + i)[0] for i in range(5)])
+        assert grown(switch, hook, before).get("up_ct_mark")
+        after = floods.shown(switch)["tiers"]
+        assert after[hook]["tracked"] > before[hook]["tracked"] and after["engine"]["tracked"] > before["engine"]["tracked"]
+
+
+def first_fragment(frame):
+    """'frame', IPv4, as if others followed."""
+    ip = frame[14:20] + b"\x20\x00" + frame[22:24] + b"\0\0" + frame[26:34]
+    return frame[:14] + ip[:10] + (~wire.ones_sum(ip) & 0xffff).to_bytes(2, "big") + ip[12:] + frame[34:]
+
+
+def grown(switch, hook, before):
+    """How often packets went to the engine since 'before', by reason."""
+    now = floods.shown(switch)["tiers"][hook]["to_engine"]
+    return {reason: n - before[hook]["to_engine"][reason] for reason, n in now.items() if n > before[hook]["to_engine"][reason]}

@@ -37,7 +37,7 @@ static void take_away(struct ct_world *w, uint32_t index)
 /* What must hold whenever nobody runs: counts are those of the entries, no slot is left behind. */
 static void check(struct ct_world *w, uint32_t n)
 {
-    uint32_t used = 0, n_free = 0, slots = 0, elsewhere = 0, moved = 0;
+    uint32_t used = 0, held = 0, n_free = 0, slots = 0, elsewhere = 0, moved = 0;
 
     for (uint32_t i = 0; i < w->tables.n_keys; i++) {
         used += !!(w->tables.keys[i].flags & DP_CT_KEY_USED);
@@ -62,8 +62,13 @@ static void check(struct ct_world *w, uint32_t n)
             }
         }
     }
+    for (uint32_t i = 0; i < DP_CT_ZONES; i++) {
+        held += w->tables.zones[i].n_held;
+    }
     assert_int_equal(used, n);
     assert_int_equal(w->tables.head->n_conns, n);
+    assert_int_equal(w->tables.head->n_held, n);
+    assert_int_equal(held, n);
     assert_int_equal(n_free, w->tables.n_keys - n);
     assert_int_equal(slots, 2 * n);
     assert_int_equal(elsewhere, moved);
@@ -144,6 +149,8 @@ static void test_limits(void **state)
         assert_int_equal(make(&w, &action, tuple(0, i + 1), &ref), i < 3 ? DP_CT_MADE : DP_CT_REFUSED);
     }
     assert_int_equal(w.tables.zones[7].count, 3);
+    assert_int_equal(w.tables.zones[7].n_refused, 2);
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_LIMIT], 2);
     take_away(&w, DP_CT_REF_INDEX(first));
     assert_int_equal(w.tables.zones[7].count, 2);
 
@@ -170,6 +177,57 @@ static void test_limits(void **state)
     assert_int_equal(make(&w, &action, tuple(0, 1), &ref), DP_CT_MADE);
     assert_int_equal(make(&w, &action, tuple(0, 2), &ref), DP_CT_REFUSED);
     assert_int_equal(w.tables.zones[7].count, 1);
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_MAXCONNS], 1);
+    ct_world_destroy(&w);
+}
+
+/* How many of 'wanted' connections 'zone' gets. */
+static uint32_t flood(struct ct_world *w, uint16_t zone, uint32_t wanted)
+{
+    struct dp_ct_action action = { .zone = zone, .flags = DP_CT_COMMIT };
+    uint32_t ref, n = 0;
+
+    for (uint32_t i = 0; i < wanted; i++) {
+        struct dp_ct_tuple t = tuple(i, 1);
+
+        t.zone = zone;
+        n += make(w, &action, t, &ref) == DP_CT_MADE;
+    }
+    return n;
+}
+
+/* One zone after the other takes what it gets: each leaves something to the next, down to the last entry. */
+static void test_share(void **state)
+{
+    struct ct_world w;
+    struct dp_ct_tuple t;
+    uint32_t first;
+
+    ct_world_init(&w, 1024, 1024);
+    assert_int_equal(flood(&w, 7, 2000), 964);  /* Then 60 are free, and 16 * 60 < 964. */
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_SHARE], 2000 - 964);
+    assert_int_equal(w.tables.zones[7].n_refused, 2000 - 964);
+    assert_int_equal(flood(&w, 8, 2000), 57);
+    assert_int_equal(flood(&w, 9, 3), 3);
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_FULL], 0);
+    assert_int_equal(flood(&w, 10, 1), 0);
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_FULL], 1);
+    check(&w, 1024);
+
+    /* Nobody's connection ended.  What is free again is not the flood's; and not free before it is. */
+    t = tuple(0, 1);
+    first = DP_CT_REF_INDEX(dp_ct_find(&w.ctx, &t, NOW));
+    assert_true(dp_ct_kill(&w.ctx, first));
+    dp_ct_leave(&w.ctx, first);
+    assert_int_equal(w.tables.zones[7].n_held, 964);
+    dp_ct_free(&w.ctx, first);
+    assert_int_equal(w.tables.zones[7].n_held, 963);
+    assert_int_equal(flood(&w, 7, 1), 0);
+    assert_int_equal(flood(&w, 10, 1), 1);
+    check(&w, 1024);
+    ct_world_sweep(&w, NOW + 1000000);
+    check(&w, 0);
+    assert_int_equal(flood(&w, 7, 2000), 964);
     ct_world_destroy(&w);
 }
 
@@ -189,7 +247,7 @@ static void test_full(void **state)
         }
     }
     assert_in_range(n, 8, 14);                  /* 28 slots. */
-    assert_int_equal(w.tables.head->n_full, refused);
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_FULL], refused);
     for (uint32_t i = 0; i < n; i++) {
         struct dp_ct_tuple t;
 
@@ -281,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_found_both_ways),
         cmocka_unit_test(test_expires_before_it_is_swept),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_share),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_dead_slots_are_taken),
         cmocka_unit_test(test_locked),
