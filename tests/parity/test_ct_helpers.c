@@ -123,7 +123,7 @@ static bool same_metadata(const struct pkt_metadata *a, const struct pkt_metadat
 static struct dp_packet *track(struct talk *t, const struct dp_packet *packet, bool commit)
 {
     struct dp_packet *a = copy_of(packet), *b = copy_of(packet);
-    const uint32_t mark[2] = { 5, UINT32_MAX };
+    const uint32_t mark[2] = { 5 + any(3), UINT32_MAX };     /* What a helper expected keeps its parent's. */
     struct nat_action_info_t info = { 0 };
     struct dp_packet_batch batch;
     struct ds text = DS_EMPTY_INITIALIZER;
@@ -133,7 +133,7 @@ static struct dp_packet *track(struct talk *t, const struct dp_packet *packet, b
 
     ds_put_format(&text, "ct(%szone=%d", commit ? "commit," : "", ZONE);
     if (commit) {
-        ds_put_cstr(&text, ",mark=5/0xffffffff");
+        ds_put_format(&text, ",mark=%"PRIu32"/0xffffffff", mark[0]);
     }
     if (helper) {
         ds_put_format(&text, ",helper=%s", helper);
