@@ -77,20 +77,21 @@ DP_STAGE int detour_is_open(struct dp_ctx *ctx)
     return bpf_jiffies64() >= detour_until;
 }
 
-/* The port's device of the packet that comes back on 'ifindex', with all as it was noted; 0: it is none of those. */
-DP_STAGE int detour_end(struct dp_ctx *ctx)
+/* What was noted of the packet that comes back, which has all that again; NULL: it is none of those.  'tracked' is that
+ * of the run. */
+DP_INLINE const struct bpf_detour *detour_end(struct dp_ctx *ctx, __u16 tracked)
 {
     struct bpf_detour *detour = detour_here();
 
-    if (!detour || ctx->ifindex != detour_back_ifindex || !detour->waits || ctx->tc_index != detour->waits
-        || ctx->len != detour->len + DETOUR_GROWTH) {
+    if (!detour || tracked != DETOUR_AWAY || ctx->ifindex != detour_back_ifindex || !detour->waits
+        || ctx->tc_index != detour->waits || ctx->len != detour->len + DETOUR_GROWTH) {
         return 0;
     }
     detour->waits = 0;
     ctx->tc_index = 0;
     ctx->mark = detour->mark;
     ctx->queue_mapping = detour->queue;
-    return detour->ifindex;
+    return detour;
 }
 
 #endif /* bpf/detour.h */

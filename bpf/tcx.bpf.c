@@ -82,14 +82,13 @@ int oxdp_tcx(struct __sk_buff *ctx)
         return TCX_NEXT;
     }
     if (DP_UNLIKELY(!port)) {
-        struct bpf_detour *detour = detour_here();
-        int ifindex = detour && run->tracked == DETOUR_AWAY ? detour_end(ctx) : 0;
+        const struct bpf_detour *detour = detour_end(ctx, run->tracked);
 
-        if (!ifindex) {
+        if (!detour) {
             /* Nobody else has anything to send there, or to receive. */
             return ctx->ifindex == detour_back_ifindex || ctx->ifindex == detour_ifindex ? TC_ACT_SHOT : TCX_NEXT;
         }
-        port = port_lookup(ctx, ifindex);
+        port = port_lookup(ctx, detour->ifindex);
         if (!port) {
             return TC_ACT_SHOT;
         }
