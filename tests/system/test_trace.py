@@ -11,12 +11,14 @@ import subprocess
 import pytest
 from scapy.all import Ether, IP, IPv6, TCP, UDP
 
+import foreign
 import lab
 import switch as switches
 import tracking
 import traffic
 import tunnel_world
 import wire
+import xdp
 
 RED, GREEN = "02:00:00:00:00:01", "02:00:00:00:00:02"
 TOOL = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/observe/ovs-xdp-trace"
@@ -521,14 +523,12 @@ def test_off_costs_nothing(network):
 
 def test_off_is_the_same_program_at_tcx(network):
     """During a trace another program is at tcx; after it the one that was there before."""
+    if not foreign.has_tcx():
+        pytest.skip("this kernel has no tcx (before Linux 6.6)")
     switch = network.switch
     switch.use_hook("to-red", "options:xdp-hook=tcx")
-
-    def programs():
-        found, = json.loads(lab.run("bpftool", "-j", "net", "show", "dev", "to-red"))
-        return sorted(at.get("prog_id", at.get("id")) for at in found["tc"])
-    before = lab.wait_until(programs, "a program at tcx")
+    before = xdp.tcx_ids("to-red")
     session = switch.appctl("xdp/trace-start", "port=to-red").strip()
-    assert programs() != before
+    assert before and xdp.tcx_ids("to-red") != before
     switch.appctl("xdp/trace-stop", session)
-    lab.wait_until(lambda: programs() == before, "the program of before")
+    lab.wait_until(lambda: xdp.tcx_ids("to-red") == before, "the program of before")

@@ -52,8 +52,6 @@ def modules_of(name):
 @pytest.fixture(scope="module", autouse=True)
 def environment():
     """bcc compiles and attaches here: what it needs for that."""
-    for kind, place in ("tracefs", "/sys/kernel/tracing"), ("debugfs", "/sys/kernel/debug"):
-        subprocess.run(["mount", "-t", kind, kind, place], stderr=subprocess.DEVNULL, check=False)
     with contextlib.suppress(FileNotFoundError):
         subprocess.run(["modprobe", "openvswitch"], stderr=subprocess.DEVNULL, check=False)
     try:
@@ -66,6 +64,14 @@ def environment():
     if said.strip():
         pytest.skip(f"bcc does not work here: {said.strip().splitlines()[-1]}")
     return variables
+
+
+@pytest.fixture(autouse=True)
+def tracing_files(world):
+    """What stands below the /sys that each test has of its own."""
+    assert world
+    for kind, place in ("tracefs", "/sys/kernel/tracing"), ("debugfs", "/sys/kernel/debug"):
+        subprocess.run(["mount", "-t", kind, kind, place], stderr=subprocess.DEVNULL, check=False)
 
 
 def pahole():
