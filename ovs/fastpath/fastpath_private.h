@@ -98,6 +98,8 @@ struct dpif_xdp_fastpath {
     uint32_t port_range                 /* Of tunnels' UDP source ports, both
                                          * ends, as flows were compiled. */
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    uint32_t policy_changes             /* Timeout policies that flows know. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 
     /* drops.c */
     unsigned long *droppers             /* Bitmap of indexes: entries that

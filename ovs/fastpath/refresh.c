@@ -14,6 +14,7 @@
 #include "dp/op.h"
 #include "flow.h"
 #include "netdev-native-tnl.h"
+#include "ovs/state/ct.h"
 
 /* Flows that are looked at for it in a second. */
 #define MAX_RETRIES 65536
@@ -34,21 +35,16 @@ reinstall(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
     dpif_xdp_fastpath_put(dp, flow, &key);
 }
 
-/* Puts the flows again that push tunnel headers if "tnl/egress_port_range" was
- * called: their operations have the range of UDP source ports. */
+/* Reinstalls flows that have one of these operations: bits of enum
+ * dp_op_code. */
 static void
-follow_port_range(struct dpif_xdp_dp *dp)
+reinstall_with(struct dpif_xdp_dp *dp, uint64_t codes)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     struct dpif_xdp_fastpath *fp = dp->fastpath;
-    uint32_t range = tnl_udp_port_min << 16 | tnl_udp_port_max;
     struct dpif_xdp_flow *flow;
     uint32_t position = 0;
 
-    if (fp->port_range == range) {
-        return;
-    }
-    fp->port_range = range;
     while ((flow = dpif_xdp_flow_next(&dp->flows, &position))) {
         const struct dp_tables *tables = oxdp_table_memory(fp->table);
         const struct dp_flow *entry;
@@ -57,9 +53,40 @@ follow_port_range(struct dpif_xdp_dp *dp)
             continue;
         }
         entry = &tables->flows[flow->fp.index];
-        if (entry->n_ops && tables->ops[entry->ops].codes & TUNNEL_OPS) {
+        if (entry->n_ops && tables->ops[entry->ops].codes & codes) {
             reinstall(dp, flow);
         }
+    }
+}
+
+/* Puts the flows again that push tunnel headers if "tnl/egress_port_range" was
+ * called: their operations have the range of UDP source ports. */
+static void
+follow_port_range(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t range = tnl_udp_port_min << 16 | tnl_udp_port_max;
+
+    if (fp->port_range != range) {
+        fp->port_range = range;
+        reinstall_with(dp, TUNNEL_OPS);
+    }
+}
+
+/* Puts the flows again that track connections if timeout policies have
+ * changed: their operations name policies by value, and Open vSwitch gives a
+ * number that is free to another policy. */
+static void
+follow_policies(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    uint32_t changes = dpif_xdp_ct_policy_changes(dp->ct);
+
+    if (fp->policy_changes != changes) {
+        fp->policy_changes = changes;
+        reinstall_with(dp, 1ull << DP_OP_CT);
     }
 }
 
@@ -288,6 +315,7 @@ dpif_xdp_fastpath_run(struct dpif_xdp_dp *dp)
         oxdp_table_rank_masks(fp->table);
         oxdp_progs_tick(fp->progs);
         follow_port_range(dp);
+        follow_policies(dp);
         retry_full(dp);
         retry_groups(dp);
         stats_change_begin(fp);

@@ -100,6 +100,9 @@ int dpif_xdp_ct_policy_get(struct dpif_xdp_ct *, uint32_t id,
                            struct ct_dpif_timeout_policy *);
 int dpif_xdp_ct_policy_delete(struct dpif_xdp_ct *, uint32_t id);
 
+/* How often a policy was set or deleted. */
+uint32_t dpif_xdp_ct_policy_changes(const struct dpif_xdp_ct *);
+
 /* The name of the helper of connection 'index', or NULL. */
 const char *dpif_xdp_ct_helper(struct oxdp_ct *, uint32_t index);
 

@@ -48,6 +48,7 @@ void
 dpif_xdp_ct_policies_init(struct dpif_xdp_ct *ct)
 {
     ovs_mutex_init(&ct->policy_mutex);
+    atomic_count_init(&ct->policy_changes, 0);
     cmap_init(&ct->policies);
 }
 
@@ -97,6 +98,13 @@ dpif_xdp_ct_policy_hold(struct dpif_xdp_ct *ct, uint32_t id)
     return index;
 }
 
+uint32_t
+dpif_xdp_ct_policy_changes(const struct dpif_xdp_ct *ct)
+{
+    return atomic_count_get(&CONST_CAST(struct dpif_xdp_ct *, ct)
+                            ->policy_changes);
+}
+
 static void
 remove_policy(struct dpif_xdp_ct *ct, struct oxdp_ct *tables, struct policy *p)
     OVS_REQUIRES(dpif_xdp_policy_mutex)
@@ -140,6 +148,7 @@ dpif_xdp_ct_policy_set(struct dpif_xdp_ct *ct,
         remove_policy(ct, tables, old);
     }
     cmap_insert(&ct->policies, &p->node, hash_int(policy->id, 0));
+    atomic_count_inc(&ct->policy_changes);
     dpif_xdp_ct_policies_unlock(ct);
     return 0;
 }
@@ -171,6 +180,7 @@ dpif_xdp_ct_policy_delete(struct dpif_xdp_ct *ct, uint32_t id)
     p = find(ct, id);
     if (p) {
         remove_policy(ct, dpif_xdp_ct_tables(ct), p);
+        atomic_count_inc(&ct->policy_changes);
     }
     dpif_xdp_ct_policies_unlock(ct);
     if (!p) {

@@ -45,6 +45,7 @@ struct dpif_xdp_ct {
     /* ct_policy.c */
     struct ovs_mutex policy_mutex;      /* dpif_xdp_policy_mutex: writers. */
     struct cmap policies;               /* By id. */
+    atomic_count policy_changes;
 
     /* ct_expect.c.  Taken last, also by what core/ct/ calls under its own
      * mutex: with this mutex nothing of core/ct/ is called that takes it. */
