@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python packages of PyPI that Debian has not, in the cache folder."""
+"""What tests get from elsewhere, in the cache folder.  A test's own host has no network: commands run where pytest was started."""
+import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "vm"))
-
-import machine  # noqa: E402
-
 PYTHON = "/usr/bin/python3"             # As in Debian's packages of Open vSwitch and bcc.
+VM = pathlib.Path(__file__).resolve().parent.parent / "vm"
+OUTSIDE = "nsenter", "-t", str(os.getppid()), "-m", "-n", "--"
+
+
+def _run(what, *command):
+    """What a command prints; skips if it fails."""
+    done = subprocess.run([*OUTSIDE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{what} cannot be had: {(done.stderr.strip().splitlines() or ['no answer'])[-1]}")
+    return done.stdout.strip()
+
+
+def cached(function, *arguments):
+    """The path that a function of tests/vm/machine.py returns, which gets and keeps what is there."""
+    return pathlib.Path(_run(f"{function}{arguments}", PYTHON, "-c",
+                             f"import sys; sys.path.append({str(VM)!r}); import machine; print(machine.{function}{arguments!r})"))
 
 
 def folder(name, *packages):
-    """The folder 'name' of the cache with 'packages' and what they need, for PYTHONPATH.  Skips where they cannot be had."""
-    place = machine.CACHE.parent / name
+    """The folder 'name' of the cache with 'packages' of PyPI and what they need, for PYTHONPATH."""
+    place = cached("CACHE.joinpath", f"../{name}").resolve()
     complete = place / f".{'-'.join(packages).translate(dict.fromkeys(map(ord, '[]<>=.'), '_'))}"
     if not complete.exists():
-        done = subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--upgrade", "--target", place,
-                               *packages], stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"{', '.join(packages)} of PyPI cannot be had: {(done.stderr.strip().splitlines() or ['no answer'])[-1]}")
+        _run(", ".join(packages), PYTHON, "-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--upgrade", "--target",
+             str(place), *packages)
         complete.touch()
     return place
