@@ -5,8 +5,14 @@
 
 TCP at full speed goes on over each kind of end; in a zone that forgot the connection it would be +new or +inv.
 """
+import contextlib
 import pathlib
 import re
+import select
+import socket
+import statistics
+import threading
+import time
 
 import pytest
 
@@ -75,12 +81,12 @@ def programs_track(switch):
     lab.wait_until(lambda: "programs-track:yes" in switch.appctl("xdp/ct-show"), "programs that track")
 
 
-def restart(switch, how):
+def restart(switch, how, flows=None):
     switch.vsctl("set", "open", ".", "other_config:flow-restore-wait=true")
     end(switch, how)
     switch.start()
     lab.wait_until(lambda: "to-blue" in switch.appctl("dpctl/show", check=False), "the ports")
-    switch.flows("br0", *rules())
+    switch.flows("br0", *(flows or rules()))
     switch.vsctl("remove", "open", ".", "other_config", "flow-restore-wait")
 
 
@@ -138,3 +144,76 @@ def test_limits_go_on(translated):
     restart(switch, "kill")
     assert "zone=1,limit=5,count=1" in switch.appctl("dpctl/ct-get-limits", "zone=1")
     assert switch.appctl("dpctl/ct-get-maxconns").strip() == "1234"
+
+
+class Beginners:
+    """Datagrams, each from a socket of its own, so that each begins a connection, one every 'interval' seconds; a host that
+    sends them back; and when those were sent that came back."""
+
+    def __init__(self, client, server, address, port=5012, interval=0.005):
+        self.answered = []
+        self._client, self._target, self._interval = client, (address, port), interval
+        self._stop = threading.Event()
+        with server.entered():
+            self._echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._echo.bind(self._target)
+        self._echo.settimeout(0.1)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._begin, self._send_back)]
+        for thread in self._threads:
+            thread.start()
+
+    def _begin(self):
+        waiting = {}                        # Descriptor: socket, when it sent.
+        with self._client.entered(), select.epoll() as events:
+            while not self._stop.wait(self._interval):
+                sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                waiting[sock.fileno()] = sock, time.monotonic()
+                events.register(sock, select.EPOLLIN)
+                with contextlib.suppress(OSError):
+                    sock.sendto(b"new", self._target)
+                for descriptor, _ in events.poll(0):
+                    sock, sent = waiting.pop(descriptor)
+                    sock.close()
+                    self.answered.append(sent)
+                while len(waiting) > 200:
+                    waiting.pop(next(iter(waiting)))[0].close()
+            for sock, _ in waiting.values():
+                sock.close()
+
+    def _send_back(self):
+        while not self._stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                self._echo.sendto(*self._echo.recvfrom(100))
+
+    def longest_silence(self, since):
+        times = sorted(sent for sent in self.answered if sent >= since)
+        return max(after - before for before, after in zip(times, times[1:]))
+
+    def __enter__(self):
+        lab.wait_until(lambda: len(self.answered) > 20, "answers to new connections")
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(lab.PATIENCE)
+        self._echo.close()
+
+
+def test_new_connections_are_answered(translated):
+    """How long nobody answers a new connection while the daemon is killed and starts anew: 300 ms at most at the median."""
+    switch, silences = translated.switch, []
+    flows = [rule.replace(",tcp,", ",ip,") for rule in rules()]
+    switch.flows("br0", *flows)
+    with Beginners(translated.red, translated.green, "10.0.0.2") as beginners:
+        programs_track(switch)
+        for _ in range(5):
+            time.sleep(0.5)
+            since = time.monotonic()
+            restart(switch, "kill", flows)
+            time.sleep(0.5)
+            n = len(beginners.answered)
+            lab.wait_until(lambda: len(beginners.answered) > n + 20, "answers after the restart")
+            silences.append(beginners.longest_silence(since))
+    print("seconds without an answer:", " ".join(f"{silence:.3f}" for silence in silences))
+    assert statistics.median(silences) < 0.3 * max(1, lab.PATIENCE / 60), silences
