@@ -42,16 +42,21 @@ def run(w, peer, settings):
 
 def _established(w, peer, settings, n):
     """Makes 'n' connections, and measures how fast their packets are forwarded."""
-    w.announce_sink()
-    with Answerer(w):
-        for _ in range(3):                  # What was lost while flows were installed is made then.
-            world.generated(w.generate(max(0.3, 1.2 * n / MAKING_RATE), flows=n, rate=min(n * 10, MAKING_RATE)))
+    make(w, n)
     sink = w.sink(*peer.sink_at)
     w.wait_for_path(sink)
     peer.rest()
     answer = measure.received_rate(w, peer, sink, settings["seconds"], n)
     w.release(sink.child)
     return answer
+
+
+def make(w, n):
+    """Makes 'n' connections from the generator to the sink's device, where nothing else may answer."""
+    w.announce_sink()
+    with Answerer(w):
+        for _ in range(3):                  # What was lost while flows were installed is made then.
+            world.generated(w.generate(max(0.3, 1.2 * n / MAKING_RATE), flows=n, rate=min(n * 10, MAKING_RATE)))
 
 
 class Answerer:

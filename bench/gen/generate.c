@@ -191,7 +191,7 @@ static struct traffic_bpf *load(const struct bench_options *options)
     uint8_t header[BENCH_TUNNEL_MAX] = { 0 };
     struct traffic_bpf *skel;
 
-    if (options->tcp && !options->to_ifindex) {
+    if (options->tcp && !options->new_flows && !options->to_ifindex) {
         fprintf(stderr, "bench-traffic: with --tcp the servers need a device, too: --to DEVICE\n");
         return NULL;
     }
@@ -208,6 +208,7 @@ static struct traffic_bpf *load(const struct bench_options *options)
     skel->rodata->vlan_tci = htons(options->vlan);
     skel->rodata->ip6 = options->ip6;
     skel->rodata->tcp = options->tcp;
+    skel->rodata->syns = options->new_flows;
     skel->rodata->n_receivers = options->receivers;
     skel->rodata->tunnel_len = options->size - inside.size;
     skel->rodata->n_endpoints = options->endpoints;
@@ -219,7 +220,8 @@ static struct traffic_bpf *load(const struct bench_options *options)
         traffic_bpf__destroy(skel);
         return NULL;
     }
-    if (send_to(skel, 0, options->ifindex) || (options->tcp && send_to(skel, 1, options->to_ifindex))) {
+    if (send_to(skel, 0, options->ifindex)
+        || (options->tcp && options->to_ifindex && send_to(skel, 1, options->to_ifindex))) {
         traffic_bpf__destroy(skel);
         return NULL;
     }

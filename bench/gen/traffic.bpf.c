@@ -18,6 +18,7 @@
 const volatile __u32 n_flows = 1;
 const volatile __u16 vlan_tci;                  /* Network byte order; 0: no tag. */
 const volatile bool ip6;
+const volatile bool syns;                       /* With 'tcp': only first frames, each of another flow. */
 const volatile bool tcp;                        /* Connections: flows from out[0], their answers from out[1]. */
 const volatile __u8 n_receivers = 1;            /* Flow I goes to the I-th address after eth_dst, modulo this. */
 const volatile __u32 tunnel_len;                /* Bytes of tunnel_header, an even number; 0: no tunnel. */
@@ -252,9 +253,9 @@ static const struct {
 /* Writes frame number 'n' of all that are sent.  Returns whether the server sends it. */
 static __always_inline bool write_tcp(struct bench_tcp_frame *frame, __u32 n)
 {
-    __u32 step = n / BENCH_TALK_AT_ONCE % BENCH_TALK_STEPS;
+    __u32 step = syns ? 0 : n / BENCH_TALK_AT_ONCE % BENCH_TALK_STEPS;
     __u32 round = n / BENCH_TALK_AT_ONCE / BENCH_TALK_STEPS;
-    __u32 flow = (round * BENCH_TALK_AT_ONCE + n % BENCH_TALK_AT_ONCE) % n_flows;
+    __u32 flow = (syns ? n : round * BENCH_TALK_AT_ONCE + n % BENCH_TALK_AT_ONCE) % n_flows;
     struct bench_frame *ip = (struct bench_frame *)frame;
     __u16 len = talk[step].len, port;
     __u32 sum;

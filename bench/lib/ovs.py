@@ -72,6 +72,11 @@ RULES = {
                "table=1,ct_state=+trk+new,tcp,actions=ct(commit,zone=3),output:sw1",
                "table=1,ct_state=+trk+est,tcp,actions=output:sw1", "table=2,ct_state=+trk+est,tcp,actions=output:sw0"],
     "ct-new-nat": [f"udp,in_port=sw0,actions=ct(commit,zone=2,nat(src={SOURCES})),output:sw1", BACK],
+    # "ct" beside another pair of ports: UDP passes, each SYN makes a connection in a zone of its own.
+    "ct-flood": ["udp,in_port=sw0,actions=ct(zone=1,table=1)",
+                 "table=1,ct_state=+trk+new,udp,actions=ct(commit,zone=1),output:sw1",
+                 "table=1,ct_state=+trk+est,udp,actions=output:sw1", *replies(1),
+                 "udp,in_port=sw2,actions=output:sw3", "tcp,in_port=sw2,actions=ct(commit,zone=9),output:sw3"],
     # Between hosts, in two zones.
     "ct-hosts": ["ip,actions=ct(zone=1,table=1)",
                  "table=1,ct_state=+trk+new,ip,actions=ct(commit,zone=1),ct(zone=2,table=2)",
