@@ -178,6 +178,13 @@ static void test_limits(void **state)
     assert_int_equal(make(&w, &action, tuple(0, 2), &ref), DP_CT_REFUSED);
     assert_int_equal(w.tables.zones[7].count, 1);
     assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_MAXCONNS], 1);
+
+    /* Another packet took the last one between the first look and the second. */
+    struct dp_ct_run run = { .tuple = tuple(0, 3) };
+
+    dp_ct_reverse(&run.reply, &run.tuple);
+    assert_int_equal(dp_ct_insert(&w.ctx, &run, &action, NOW), DP_CT_REFUSED);
+    assert_int_equal(w.tables.zones[7].count, 1);
     ct_world_destroy(&w);
 }
 
