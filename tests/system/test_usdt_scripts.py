@@ -22,7 +22,7 @@ from pypi import PYTHON
 
 COMPILES = 600                          # Seconds: clang over the kernel's headers, in an emulated machine minutes.
 NEEDS = {"upcall_cost.py": ("alive-progress", "halo", "strenum", "text-histogram3")}    # Of PyPI.
-PAHOLE = "pahole", "libbpf1", "libbz2-1.0", "libc6", "libdw1t64", "libelf1t64", "liblzma5", "libzstd1", "zlib1g"  # And its libraries.
+PAHOLE = ("pahole", "libbpf1", "libbz2-1.0", "libc6", "libdw1t64", "libdwarves1", "libelf1t64", "liblzma5", "libzstd1", "zlib1g")
 TRACEPOINT = pathlib.Path("/sys/kernel/tracing/events/openvswitch/ovs_dp_upcall")
 
 COMPILE = "from bcc import BPF\nBPF(text='#include <linux/sched.h>\\nint f(void *ctx) { return 0; }')"
@@ -72,13 +72,14 @@ def tracing_files(world):
 
 
 def pahole():
-    """A pahole that prints types which a compiler takes, as 1.25 and newer do: this machine's, or Debian 13's."""
+    """A pahole that prints types which a compiler takes (1.25), and says that it did (not 1.30): this machine's, or Debian 14's."""
     def compiles(program):
-        return b"typedef" in subprocess.run([program, "-C", "ovs_u128", "--compile", switches.DAEMON], stdout=subprocess.PIPE,
-                                            stderr=subprocess.DEVNULL, check=False).stdout
+        done = subprocess.run([program, "-C", "ovs_u128", "--compile", switches.DAEMON], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=False)
+        return not done.returncode and b"typedef" in done.stdout
     if shutil.which("pahole") and compiles("pahole"):
         return "pahole"
-    newer = pypi.cached("program_of", "trixie", "pahole", *PAHOLE)
+    newer = pypi.cached("program_of", "forky", "pahole", *PAHOLE)
     if not compiles(newer):
         pytest.skip("the daemon has no debugging information that pahole reads")
     return newer
@@ -127,6 +128,7 @@ def test_upcall_cost(network, tmp_path):
     received = re.findall(r"^  dpif_recv__recv_upcall +: +(\d+)/ +(\d+)", text, re.MULTILINE)
     assert re.search(r"^\[dpif_recv__recv_upcall *\].* xdp@ovs-xdp ", text, re.MULTILINE) and received, text
     assert int(received[0][1]) >= 2 and re.search(r"op_flow_put +: +[1-9]", text), text
+    assert "No upcall data sets" in text, text
 
 
 def test_flow_reval_monitor(network, tmp_path):
