@@ -49,7 +49,9 @@ struct bpf_port {
     __u32 first_socket;     /* Index in 'sockets' of queue 0. */
     __u32 n_queues;
     __u32 counter_slot;     /* Index in 'counters', at least 1. */
-    __u32 local_stack;      /* Frames may be CHECKSUM_PARTIAL. */
+    __u16 local_stack;      /* Frames may be CHECKSUM_PARTIAL. */
+    __u16 tunnel;           /* The port is one of tunnels, and the device that of the kernel through which their packets
+                             * come: they have the tunnel's metadata (bpf/host_tunnel.h). */
     __u32 continues;        /* At XDP: the port has a program at tcx, too, which gets what flows leave to it.  Not
                              * behind generic XDP: since the kernel copies the packet for that (skb_pp_cow_data(), Linux
                              * 6.8), mac_len is 0 afterwards, and tcx sees no Ethernet header. */

@@ -38,7 +38,9 @@ static __always_inline void run_nothing(struct dp_run *run)
 /* Parts of a record that the packet of 'run' needs behind struct dp_record: DP_RECORD_*. */
 static __always_inline __u32 record_parts(struct dp_ctx *ctx, const struct bpf_port *port, const struct dp_run *run)
 {
-    return (!DP_OMITS_POPS(ctx) && run->passes && run->key.in_port != port->port_no ? DP_RECORD_TUNNEL : 0)
+    int popped = !DP_OMITS_POPS(ctx) && run->passes && run->key.in_port != port->port_no;
+
+    return (popped || (DP_TAKES_SKBS && port->tunnel) ? DP_RECORD_TUNNEL : 0)
         | (!DP_OMITS_OP(ctx, DP_OP_CT) && run->passes | run->tracked && run->key.ct_state ? DP_RECORD_CT : 0);
 }
 

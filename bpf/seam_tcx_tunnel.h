@@ -8,6 +8,7 @@
 #include "bpf/detour.h"
 #include "dp/op.h"
 #include "dp/tunnel_checksum.h"
+#include "dp/tunnel_out.h"
 
 /* Flags of bpf_skb_adjust_room() to push a tunnel's header with what is before the packet inside. */
 DP_INLINE __u64 dp_tunnel_room_flags(int ip6, int is_udp)
@@ -256,6 +257,39 @@ DP_INLINE int dp_tunnel_shrink(struct dp_ctx *ctx, __u32 n, int outer_ip6, int c
     } u = { tag };
 
     return bpf_skb_vlan_push(ctx, u.tag.tpid.raw, dp_ntohs(u.tag.tci));
+}
+
+/* Since Linux 6.6; others refuse flags that they do not know.  Only GRE knows tunnels without a key. */
+#define NO_TUNNEL_KEY (1ULL << 4)
+
+#define MIN_OPTION 4            /* Bytes.  Linux 6.1's verifier understands that, and not "not 0". */
+
+/* Hands to the kernel where the packet goes, with 'n' bytes of Geneve options: the device for tunnels by the routes of
+ * the host asks for it.  0, or not. */
+DP_INLINE int dp_tunnel_set(struct dp_ctx *ctx, const struct dp_tunnel_out *out, const __u8 *options, __u32 n)
+{
+    struct bpf_tunnel_key to = {
+        .tunnel_id = out->id,
+        .tunnel_tos = out->tos,
+        .tunnel_ttl = out->ttl,
+    };
+    __u64 flags = out->flags & DP_TUNNEL_CSUM ? 0 : BPF_F_ZERO_CSUM_TX;
+    long err;
+
+    if (out->flags & DP_TUNNEL_IP6) {
+        flags |= BPF_F_TUNINFO_IPV6;
+        __builtin_memcpy(to.remote_ipv6, out->dst, sizeof to.remote_ipv6);
+        __builtin_memcpy(to.local_ipv6, out->src, sizeof to.local_ipv6);
+    } else {
+        to.remote_ipv4 = DP_SWAP32(out->dst[0]);
+        to.local_ipv4 = DP_SWAP32(out->src[0]);
+    }
+    flags |= out->flags & DP_TUNNEL_DF ? BPF_F_DONT_FRAGMENT : 0;
+    err = bpf_skb_set_tunnel_key(ctx, &to, sizeof to, flags | (out->flags & DP_TUNNEL_HAS_KEY ? 0 : NO_TUNNEL_KEY));
+    if (err && !(out->flags & DP_TUNNEL_HAS_KEY)) {
+        err = bpf_skb_set_tunnel_key(ctx, &to, sizeof to, flags);
+    }
+    return err || (n >= MIN_OPTION && bpf_skb_set_tunnel_opt(ctx, (void *) options, n));
 }
 
 #endif /* bpf/seam_tcx_tunnel.h */

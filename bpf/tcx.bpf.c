@@ -31,7 +31,8 @@
  * Groups take frames only (bpf/xdp.bpf.c): here several outputs are copies. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
 #define DP_OPS_HERE ((DP_CAPABILITY_ALL_OPS & ~(OP_BIT(PUSH_MPLS) | OP_BIT(POP_MPLS) | OP_BIT(TRUNC)   \
-                                                | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES)
+                                                | DP_CAPABILITY_GROUPS)) | DP_CAPABILITY_COPIES   \
+                     | DP_CAPABILITY_HOST_TUNNELS)
 
 #include "bpf/seam_tcx.h"
 #include "dp/pipeline.h"
@@ -40,6 +41,7 @@
 #include <linux/pkt_cls.h>
 
 #include "bpf/port.h"
+#include "bpf/host_tunnel.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -76,7 +78,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     const struct bpf_port *port = port_lookup(ctx, ctx->ifindex);
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
     struct dp_run *run = run_here(ctx);
-    int is_back = 0;
+    enum dp_from from = DP_FROM_PORT;
 
     if (!run) {
         return TCX_NEXT;
@@ -92,11 +94,18 @@ int oxdp_tcx(struct __sk_buff *ctx)
         if (!port) {
             return TC_ACT_SHOT;
         }
-        is_back = 1;
+        from = DP_FROM_DETOUR;
         run->tracked = detour->tracked;
         length = run->arrived;
     } else {
         trace_begin(ctx, run, port->port_no, length);
+    }
+    if (DP_UNLIKELY(port->tunnel && from == DP_FROM_PORT)) {
+        if (host_tunnel_take(ctx, run, port->port_no)) {
+            count_traced(ctx, port->counter_slot, DP_REASON_NO_METADATA, run, length);
+            return TC_ACT_SHOT;
+        }
+        from = DP_FROM_TUNNEL;
     }
     if (DP_OMITS(ctx, DP_PART_TABLES)) {
         run_nothing(run);
@@ -107,7 +116,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     ctx->DP_DISGUISED = 0;
     run->frame.local_stack = 0;
 
-    struct dp_outcome outcome = dp_pipeline_from(ctx, port->port_no, run, is_back);
+    struct dp_outcome outcome = dp_pipeline_from(ctx, port->port_no, run, from);
 
     if (DP_UNLIKELY(ctx->DP_LOST)) {
         count_beside(ctx, port->counter_slot, DP_COUNTER_LOST_COPIES, ctx->DP_LOST % DP_LONG_COPY);
@@ -115,7 +124,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     }
     switch (outcome.fate) {
     case DP_FATE_OUTPUT:
-        return output(ctx, port, run, outcome.to, length, is_back);
+        return output(ctx, port, run, outcome.to, length, from == DP_FROM_DETOUR);
     case DP_FATE_DETOUR:
         return detour(ctx, port, run, length);
     case DP_FATE_DROP:
@@ -231,7 +240,7 @@ DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, cons
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length)
 {
-    if (!ctx->gso_size && length > upcall_max_len) {
+    if (!ctx->gso_size && length + (port->tunnel ? DP_RECORD_TUNNEL_LEN : 0) > upcall_max_len) {
         count_traced(ctx, port->counter_slot, DP_REASON_TOO_LONG, run, length);
         return TC_ACT_SHOT;
     }
@@ -241,6 +250,13 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     }
     count_run(ctx, port->counter_slot, reason, run, length);
     return bpf_redirect(upcall_ifindex, 0);
+}
+
+/* At egress of a device of the kernel for tunnels. */
+SEC("tc")
+int oxdp_tunnel_out(struct __sk_buff *ctx)
+{
+    return host_tunnel_out(ctx) ? TC_ACT_SHOT : TCX_NEXT;
 }
 
 /* For a veth port whose peer has an XDP program: frames that it sends back (XDP_TX) arrive only if a program is here,

@@ -290,6 +290,8 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
         return dp_tunnel_pop(ctx, frame, key, op);
     DP_OPERATION(TNL_POP_GENEVE)
         return dp_tunnel_pop(ctx, frame, key, op);
+    DP_OPERATION(TNL_SET)
+        return DP_TAKES_SKBS ? dp_tunnel_leave(ctx, op) : DP_REASON_NO_MEMORY;
     DP_OPERATION(METER)
         return dp_meter_drops(ctx, frame, op->u.meter) ? DP_REASON_METERED : DP_REASON_FORWARDED;
     case DP_OP_SET_ETH:                 /* dp_commit_common(). */

@@ -38,10 +38,12 @@ struct dp_capability {
 
 #define DP_CAPABILITY_ALL_KEYS ((1u << DP_N_KEY_GROUPS) - 1)
 
-/* All operations on plain frames.  Only packets of the network stack can be copied, only frames sent to groups. */
+/* All operations on plain frames.  Only packets of the network stack can be copied, or sent into tunnels by the routes
+ * of the host; only frames can be sent to groups. */
 #define DP_CAPABILITY_COPIES (1ull << DP_OP_OUTPUT)
 #define DP_CAPABILITY_GROUPS (1ull << DP_OP_GROUP)
-#define DP_CAPABILITY_ALL_OPS (((1ull << DP_N_OPS) - 1) & ~DP_CAPABILITY_COPIES)
+#define DP_CAPABILITY_HOST_TUNNELS (1ull << DP_OP_TNL_SET)
+#define DP_CAPABILITY_ALL_OPS (((1ull << DP_N_OPS) - 1) & ~(DP_CAPABILITY_COPIES | DP_CAPABILITY_HOST_TUNNELS))
 _Static_assert(DP_N_OPS <= 64, "struct dp_op has 64 bits for codes");
 
 #endif /* dp/capability.h */

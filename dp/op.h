@@ -38,7 +38,8 @@
     X(TNL_POP,     DP_HAS_L3 | DP_HAS_FIRST,     "pop tunnel header")               \
     X(TNL_POP_GENEVE, DP_HAS_L3 | DP_HAS_FIRST,  "pop tunnel header of Geneve") \
     X(CT,          0,                            "track the connection")            \
-    X(CHECK_LEN,   0,                            "check the length")
+    X(CHECK_LEN,   0,                            "check the length")                \
+    X(TNL_SET,     0,                            "send into a tunnel by the routes of the host")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */

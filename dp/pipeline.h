@@ -87,16 +87,32 @@ DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
 DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_path_is_known(struct dp_ctx *ctx, __u32 in_port);
 
-/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables; or, if it 'is_back' from
- * a detour, the rest of its way. */
-DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run, int is_back)
+/* Where a packet is before dp_pipeline_from(). */
+enum dp_from {
+    DP_FROM_PORT,               /* It has arrived. */
+    DP_FROM_TUNNEL,             /* Likewise, out of a tunnel, whose port and metadata are in the key. */
+    DP_FROM_DETOUR,             /* It is back from a detour. */
+};
+
+/* Runs the frame of 'ctx', which arrived on datapath port 'in_port', through the flow tables; or the rest of its way.
+ * What stands in the caches that know headers alone is not for packets of tunnels. */
+DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run, enum dp_from from)
 {
     struct dp_outcome outcome = { .reason = DP_REASON_FORWARDED };
-    int learns = is_back ? 0 : dp_path_is_there(ctx, run), fate;
+    int learns = from == DP_FROM_DETOUR ? 0 : dp_path_is_there(ctx, run), fate;
 
-    if (is_back) {
-        __u64 fated = dp_back(ctx, run);
+    if (from != DP_FROM_PORT) {
+        __u64 fated;
 
+        if (from == DP_FROM_TUNNEL) {
+            learns = 0;
+            run->uncommon = 0;
+            run->key.recirc_id = 0;
+            dp_clear_tracking(ctx, &run->key);
+            fated = dp_pass_again(ctx, run);
+        } else {
+            fated = dp_back(ctx, run);
+        }
         fate = (__u32) fated;
         outcome.to = fated >> 32;
     } else {
@@ -167,7 +183,7 @@ DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, 
 /* The same for a hook that sends no frame on a detour. */
 DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struct dp_run *run)
 {
-    return dp_pipeline_from(ctx, in_port, run, 0);
+    return dp_pipeline_from(ctx, in_port, run, DP_FROM_PORT);
 }
 
 /* Whether the program has the path cache.  Begins to note the packet's passes. */

@@ -20,7 +20,7 @@
 #include "dp/reason.h"
 
 /* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 6
+#define DP_RECORD_VERSION 7
 
 /* Parts of a record, besides what each has. */
 #define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */

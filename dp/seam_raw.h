@@ -8,6 +8,7 @@
 #include "dp/frame.h"
 #include "dp/key.h"
 #include "dp/table.h"
+#include "dp/tunnel_out.h"
 
 /* The outer VLAN tag in VLAN acceleration, as four bytes in memory order (TPID, TCI); 0 if there is none. */
 DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx) { return 0; }
@@ -109,6 +110,13 @@ DP_INLINE int dp_csum_left(struct dp_ctx *ctx) { return 0; }
 /* Updates the sum over the whole packet (CHECKSUM_COMPLETE) after a change that no checksum inside the packet
  * balances. */
 DP_INLINE void dp_csum_packet(struct dp_ctx *ctx, __u64 changes) { }
+
+/* Notes where the packet goes that leaves into a tunnel by the routes of the host, with 'n' bytes of Geneve options.
+ * 0, or not.  Plain frames have no such operation. */
+DP_INLINE int dp_tunnel_set(struct dp_ctx *ctx, const struct dp_tunnel_out *out, const __u8 *options, __u32 n)
+{
+    return 1;
+}
 
 /* Sends a copy of the packet, as it is now, to each port of an output operation.  Plain frames have no such
  * operation. */

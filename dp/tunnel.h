@@ -21,6 +21,7 @@
 #include "dp/rss.h"
 #include "dp/set.h"
 #include "dp/tunnel_checksum.h"
+#include "dp/tunnel_out.h"
 #include "dp/tunnel_pop.h"
 #include "dp/tunnel_sum.h"
 
@@ -246,6 +247,30 @@ DP_INLINE int dp_tunnel_push_csum(struct dp_ctx *ctx, struct dp_frame *frame, un
         frame->has &= ~DP_HAS_OUTER;
     }
     return dp_tunnel_checksum(ctx, frame->l4, frame->has & DP_HAS_IP6, frame->has & DP_HAS_UDP, left);
+}
+
+/* The packet goes into a tunnel by the routes of the host, when it is sent to the tunnel's port.  Returns
+ * DP_REASON_FORWARDED, or DP_REASON_NO_MEMORY. */
+DP_STAGE int dp_tunnel_leave(struct dp_ctx *ctx, const struct dp_op *op)
+{
+    const struct dp_blob *to, *options;
+    const struct dp_tunnel_out *out;
+
+    if (!op) {
+        return DP_REASON_FORWARDED;
+    }
+    to = dp_blobs_at(ctx, op->u.blob);
+    options = dp_blobs_at(ctx, op->u.blob + (op->n_blobs > 1));
+    if (!to || !options) {
+        return DP_REASON_NO_MEMORY;
+    }
+    out = (const struct dp_tunnel_out *) to->bytes;
+
+    __u32 n = op->n_blobs > 1 ? out->options_len : 0;
+
+    DP_OPAQUE(n);
+    return n > sizeof options->bytes || dp_tunnel_set(ctx, out, options->bytes, n) ? DP_REASON_NO_MEMORY
+        : DP_REASON_FORWARDED;
 }
 
 #endif /* dp/tunnel.h */

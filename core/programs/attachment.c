@@ -37,6 +37,7 @@ int oxdp_attachment_new(struct oxdp_progs *progs, int ifindex, uint32_t port_no,
         .ifindex = ifindex,
         .link_fd = -1,
         .tcx_fd = -1,
+        .out_fd = -1,
         .pass_fd = -1,
         .port = {
             .ifindex = ifindex,

@@ -15,6 +15,7 @@ struct oxdp_attachment {
     int ifindex;                /* 0: free. */
     int link_fd;                /* XDP, or -1. */
     int tcx_fd;                 /* tcx, or -1. */
+    int out_fd;                 /* tcx at egress, of a device for tunnels, or -1. */
     int pass_fd;                /* The XDP program, if it only lets packets pass to tcx; -1: it is that of the port. */
     bool native;                /* XDP's mode, as in oxdp_progs_attach(). */
     bool old_program;           /* The XDP link, inherited, still runs the previous instance's program. */

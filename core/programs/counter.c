@@ -52,6 +52,7 @@ static enum found found_by(enum dp_reason reason)
     case DP_REASON_NO_HEADROOM:
     case DP_REASON_TOO_LONG:
     case DP_REASON_SEGMENTS:
+    case DP_REASON_NO_METADATA:
     case DP_REASON_UNKNOWN_PORT:
     case DP_N_REASONS:
         break;

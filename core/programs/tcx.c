@@ -292,6 +292,10 @@ void oxdp_tcx_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *
         snprintf(name, sizeof name, "tcx-%d", at->ifindex);
         oxdp_pins_add(progs->pins, name, at->tcx_fd);
     }
+    if (at->ifindex && at->out_fd >= 0) {
+        snprintf(name, sizeof name, "out-%d", at->ifindex);
+        oxdp_pins_add(progs->pins, name, at->out_fd);
+    }
 }
 
 /* The programs of pinned links hold their maps. */
@@ -476,6 +480,51 @@ int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, boo
     return err;
 }
 
+/* At egress of a device for tunnels.  The previous instance's program, which no packet needs any more, is replaced at
+ * once. */
+static int attach_out(struct oxdp_progs *progs, struct oxdp_attachment *at)
+{
+    LIBBPF_OPTS(bpf_link_create_opts, opts);
+    int prog_fd = bpf_program__fd(progs->tcx->skel->progs.oxdp_tunnel_out);
+    char name[32];
+
+    snprintf(name, sizeof name, "out-%d", at->ifindex);
+    at->out_fd = oxdp_pins_inherit(progs->pins, name);
+    if (at->out_fd >= 0 && bpf_link_update(at->out_fd, prog_fd, NULL)) {
+        oxdp_link_detach(progs, "out", at->out_fd, at->ifindex);
+        at->out_fd = -1;
+    }
+    if (at->out_fd >= 0) {
+        return 0;
+    }
+    at->out_fd = bpf_link_create(prog_fd, at->ifindex, OXDP_ATTACH_TCX_EGRESS, &opts);
+    if (at->out_fd == -EINVAL) {
+        return oxdp_clsact_put(at->ifindex, true, prog_fd);
+    }
+    oxdp_tcx_pin(progs, at);
+    return at->out_fd < 0 ? at->out_fd : 0;
+}
+
+int oxdp_tcx_attach_tunnel(struct oxdp_progs *progs, int ifindex, uint32_t port_no, char **ret_error)
+{
+    struct oxdp_attachment *at;
+    int err = oxdp_attachment_new(progs, ifindex, port_no, false, NULL, 0, &at, ret_error);
+
+    if (err) {
+        return err;
+    }
+    at->port.tunnel = 1;
+    err = oxdp_attachment_write(progs, at);
+    err = err ? err : attach(progs, at, ret_error);
+    err = err ? err : attach_out(progs, at);
+    if (err) {
+        oxdp_tcx_leave(progs, ifindex);
+        oxdp_attachment_free(progs, at);
+        err = attach_failed(err, ret_error);
+    }
+    return err;
+}
+
 int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp)
 {
     struct oxdp_attachment *at = oxdp_attachment_find(progs, ifindex);
@@ -516,6 +565,8 @@ void oxdp_tcx_leave(struct oxdp_progs *progs, int ifindex)
     }
     oxdp_link_detach(progs, "tcx", at->tcx_fd, ifindex);
     at->tcx_fd = -1;
+    oxdp_link_detach(progs, "out", at->out_fd, ifindex);
+    at->out_fd = -1;
     if (at->clsact) {
         char name[32];
 

@@ -40,6 +40,12 @@ bool oxdp_tcx_is_native(void);
  * sentence in '*ret_error' (malloc'd). */
 int oxdp_tcx_attach(struct oxdp_progs *progs, int ifindex, uint32_t port_no, bool from_xdp, char **ret_error);
 
+/* Attaches programs to 'ifindex', a device of the kernel for tunnels (core/kernel/tunnel_device.h): packets that come
+ * out of it belong to the tunnels' port 'port_no', and what the engine sends there has a struct dp_tunnel_out
+ * (dp/tunnel_out.h).  oxdp_progs_detach() undoes it.  0, or a negative errno with a sentence in '*ret_error'
+ * (malloc'd). */
+int oxdp_tcx_attach_tunnel(struct oxdp_progs *progs, int ifindex, uint32_t port_no, char **ret_error);
+
 /* Changes 'from_xdp'.  0; or a negative errno: then detach 'ifindex'. */
 int oxdp_tcx_set_from_xdp(struct oxdp_progs *progs, int ifindex, bool from_xdp);
 

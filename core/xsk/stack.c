@@ -12,15 +12,15 @@
 /* Bytes of frames under way, to all devices together, as for an AF_XDP socket. */
 #define SEND_BUFFER (4 << 20)
 
-int oxdp_stack_open(void)
+int oxdp_stack_open(bool seen_by_egress)
 {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);     /* Protocol 0 receives nothing. */
-    int buffer = SEND_BUFFER, on = 1;
+    int buffer = SEND_BUFFER, bypass = !seen_by_egress;
 
     if (fd < 0) {
         return -errno;
     }
-    if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on)) {
+    if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &bypass, sizeof bypass)) {
         int err = -errno;
 
         close(fd);
@@ -36,7 +36,8 @@ static int is_lasting(int error)
     return error == ENETDOWN || error == ENXIO || error == ENODEV;
 }
 
-uint32_t oxdp_stack_send(int fd, int ifindex, const struct iovec frames[], uint32_t n, uint32_t *ret_sent)
+uint32_t oxdp_stack_send(int fd, int ifindex, const struct iovec frames[], uint32_t n_parts, uint32_t n,
+                         uint32_t *ret_sent)
 {
     struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_ifindex = ifindex };
     struct mmsghdr messages[BATCH];
@@ -51,8 +52,8 @@ uint32_t oxdp_stack_send(int fd, int ifindex, const struct iovec frames[], uint3
         for (uint32_t i = 0; i < n_now; i++) {
             messages[i].msg_hdr.msg_name = &to;
             messages[i].msg_hdr.msg_namelen = sizeof to;
-            messages[i].msg_hdr.msg_iov = (struct iovec *) &frames[done + i];
-            messages[i].msg_hdr.msg_iovlen = 1;
+            messages[i].msg_hdr.msg_iov = (struct iovec *) &frames[(done + i) * n_parts];
+            messages[i].msg_hdr.msg_iovlen = n_parts;
         }
         sent = sendmmsg(fd, messages, n_now, MSG_DONTWAIT);
         if (sent > 0) {

@@ -96,6 +96,10 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff detour_side /* Of devices for detours. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    uint64_t tunnel_seqs[3]             /* Routes, devices and ports, as
+                                         * dpif_xdp_host_tunnels_run() saw
+                                         * them. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint32_t n_detours_lost             /* What was said of them. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff track_side  /* Of programs that track
@@ -151,6 +155,8 @@ struct dpif_xdp_dp_upcall {
 struct dpif_xdp_dp_senders {
     int stack_fd;                       /* -1: there are no such ports.  Set
                                          * once. */
+    int tunnel_fd;                      /* Likewise, of tunnels by the routes
+                                         * of the host. */
     atomic_count n;                     /* AF_XDP sockets of such ports. */
     struct seq *seq;                    /* Changes when a sender is
                                          * 'wanted'. */

@@ -42,6 +42,17 @@ dpif_xdp_port_find_by_name(const struct dpif_xdp_dp *dp, const char *devname)
     return NULL;
 }
 
+bool
+dpif_xdp_host_tunnel_is(const struct dpif_xdp_port *port)
+{
+    int ifindex;
+
+    atomic_read_relaxed(
+        &CONST_CAST(struct dpif_xdp_port *, port)->host_tunnel.ifindex,
+        &ifindex);
+    return ifindex;
+}
+
 void
 dpif_xdp_port_table_insert(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {

@@ -4,6 +4,7 @@
 #ifndef DPIF_XDP_PORT_TABLE_H
 #define DPIF_XDP_PORT_TABLE_H 1
 
+#include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -163,6 +164,16 @@ struct dpif_xdp_port {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff gro_side    /* Of that. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct dpif_xdp_host_tunnel {
+        atomic_int ifindex;             /* Of tunnels: that of the kernel's
+                                         * device through which they go by the
+                                         * routes of the host; 0: none. */
+        char name[IFNAMSIZ]             /* Of that. */
+            OVS_GUARDED_BY(dpif_xdp_port_mutex);
+        struct netdev *dev              /* That, for news of it; or NULL. */
+            OVS_GUARDED_BY(dpif_xdp_port_mutex);
+        struct dpif_xdp_backoff side OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    } host_tunnel;
     int mode                            /* enum oxdp_mode, if 'hook' has
                                          * XDP. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
@@ -203,6 +214,10 @@ struct dpif_xdp_port_table {
 /* Each port of 'DP', as PORT: under RCU, or with the port mutex. */
 #define DPIF_XDP_FOR_EACH_PORT(PORT, DP)                                    \
     CMAP_FOR_EACH (PORT, node, &(DP)->port_table.by_number)
+
+/* Whether there are tunnels of 'port' that go by the routes of the host.  Any
+ * thread. */
+bool dpif_xdp_host_tunnel_is(const struct dpif_xdp_port *port);
 
 /* The port 'port_no', or the port of device 'devname', of 'dp', or NULL.
  * Valid until the caller quiesces. */

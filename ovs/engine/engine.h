@@ -141,6 +141,11 @@ int dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
 void dpif_xdp_sender_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* Opens what the engine needs to send into tunnels by the routes of the host:
+ * 0, or a positive errno with a sentence. */
+int dpif_xdp_host_tunnels_prepare(struct dpif_xdp_dp *dp, char **errorp)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* Whether 'port' has not lost an AF_XDP socket together with its device. */
 bool dpif_xdp_sender_is_alive(struct dpif_xdp_port *port);
 

@@ -50,6 +50,12 @@ void dpif_xdp_sender_send(struct dpif_xdp_ctx *, struct dpif_xdp_port *port,
                           struct dp_packet_batch *batch, bool more)
     OVS_REQ_RDLOCK(dpif_xdp_tx_rwlock);
 
+/* host_tunnel.c: sends 'batch' into the tunnels that their metadata says, by
+ * the routes of the host.  'port' is that of such tunnels.  Consumes it. */
+void dpif_xdp_host_tunnel_send(struct dpif_xdp_dp *,
+                               struct dpif_xdp_port *port,
+                               struct dp_packet_batch *batch);
+
 /* packet.c: sends 'batch' through 'sock'.  Consumes it.  If 'more' is to
  * follow, transmission need not start yet. */
 void dpif_xdp_send_sock(struct dpif_xdp_dp *, struct oxdp_sock *sock,

@@ -34,6 +34,8 @@ DEFINE_STATIC_PER_THREAD_DATA(uint32_t, recirc_depth, 0)
 struct execute_aux {
     struct dpif_xdp_ctx *ctx;
     const struct miniflow *key;         /* Of the packets, as they came. */
+    bool tunnelled;                     /* Their metadata may be that of a
+                                         * tunnel into which they went. */
 };
 
 static void execute_action(void *aux, struct dp_packet_batch *,
@@ -67,13 +69,33 @@ dpif_xdp_execute_actions(struct dpif_xdp_ctx *ctx,
                          const struct nlattr *actions, size_t actions_len,
                          uint32_t growth)
 {
-    struct execute_aux aux = { ctx, key };
+    struct execute_aux aux = { ctx, key, false };
 
     if (growth) {
         dpif_xdp_packets_make_room(batch, growth);
     }
     odp_execute_actions(&aux, batch, should_steal, actions, actions_len,
                         execute_action);
+}
+
+/* The packets are of the tunnel by which they came, if they came by one, also
+ * after they went into another. */
+static void
+restore_tunnel(struct dp_packet_batch *batch, const struct miniflow *key)
+{
+    struct dp_packet *packet;
+    struct flow flow;
+    bool any = false;
+
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        any |= flow_tnl_dst_is_set(&packet->md.tunnel);
+    }
+    if (any) {
+        miniflow_expand(key, &flow);
+        DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+            packet->md.tunnel = flow.tunnel;
+        }
+    }
 }
 
 static void
@@ -85,6 +107,7 @@ execute_action(void *aux_, struct dp_packet_batch *batch,
 
     switch ((enum ovs_action_attr) nl_attr_type(a)) {
     case OVS_ACTION_ATTR_OUTPUT:
+        aux->tunnelled = true;
         dpif_xdp_output(ctx, batch, should_steal, nl_attr_get_odp_port(a));
         return;
 
@@ -105,6 +128,9 @@ execute_action(void *aux_, struct dp_packet_batch *batch,
         return;
 
     case OVS_ACTION_ATTR_RECIRC:
+        if (aux->tunnelled) {
+            restore_tunnel(batch, aux->key);
+        }
         execute_recirc(ctx, batch, should_steal, nl_attr_get_u32(a));
         return;
 

@@ -24,7 +24,8 @@ dpif_xdp_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     struct dpif_xdp_port *port = dpif_xdp_port_lookup(ctx->dp, port_no);
     size_t n = dp_packet_batch_size(batch);
 
-    if (OVS_UNLIKELY(!port || !port->can_send)) {
+    if (OVS_UNLIKELY(!port || (!port->can_send
+                               && !dpif_xdp_host_tunnel_is(port)))) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_INVALID_PORT, n);
         dp_packet_delete_batch(batch, should_steal);
         return false;
@@ -132,6 +133,9 @@ send_batch(struct dpif_xdp_ctx *ctx, struct dpif_xdp_port *port,
     if (OVS_UNLIKELY(!port->open)) {
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_PORT_CLOSED, n);
         dp_packet_delete_batch(batch, true);
+    } else if (OVS_UNLIKELY(!port->can_send)) {
+        dpif_xdp_packets_complete(batch);
+        dpif_xdp_host_tunnel_send(ctx->dp, port, batch);
     } else if (port->is_device && !port->packet_socket && !port->shaped
                && !ctx->via_stack) {
         dpif_xdp_packets_complete(batch);

@@ -80,6 +80,7 @@ void
 dpif_xdp_senders_init(struct dpif_xdp_dp *dp)
 {
     dp->senders.stack_fd = -1;
+    dp->senders.tunnel_fd = -1;
     dp->senders.seq = seq_create();
     atomic_count_init(&dp->senders.n, 0);
 }
@@ -89,6 +90,9 @@ dpif_xdp_senders_destroy(struct dpif_xdp_dp *dp)
 {
     if (dp->senders.stack_fd >= 0) {
         close(dp->senders.stack_fd);
+    }
+    if (dp->senders.tunnel_fd >= 0) {
+        close(dp->senders.tunnel_fd);
     }
     seq_destroy(dp->senders.seq);
 }
@@ -125,7 +129,7 @@ int
 dpif_xdp_sender_prepare(struct dpif_xdp_dp *dp, char **errorp)
 {
     if (dp->senders.stack_fd < 0) {
-        int fd = oxdp_stack_open();
+        int fd = oxdp_stack_open(false);
 
         if (fd < 0) {
             *errorp = xasprintf("cannot open a packet socket to send from "
@@ -242,7 +246,7 @@ send_burst_by_stack(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
         frames[i].iov_len = dp_packet_size(batch->packets[i]);
     }
     n_done = oxdp_stack_send(dp->senders.stack_fd, port->device.ifindex,
-                             frames, n, &n_sent);
+                             frames, 1, n, &n_sent);
     atomic_add_relaxed(&port->sender.n_sent, n_sent, &orig);
     atomic_add_relaxed(&port->sender.n_dropped, n_done - n_sent, &orig);
 

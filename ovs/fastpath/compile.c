@@ -100,7 +100,12 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_SET:
-        dpif_xdp_compile_set(p, nl_attr_get(a), false);
+        if (nl_attr_type((const struct nlattr *) nl_attr_get(a))
+            == OVS_KEY_ATTR_TUNNEL) {
+            dpif_xdp_compile_tunnel_set(p, nl_attr_get(a));
+        } else {
+            dpif_xdp_compile_set(p, nl_attr_get(a), false);
+        }
         break;
 
     case OVS_ACTION_ATTR_SET_MASKED:

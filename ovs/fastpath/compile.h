@@ -100,6 +100,13 @@ bool dpif_xdp_compile_filter(const struct flow *flow,
 struct pkt_metadata;
 void dpif_xdp_compile_get_tunnel(const void *words, struct pkt_metadata *);
 
+/* Writes to '*out' where packets with the tunnel metadata 'tunnel' go; mark
+ * and priority are left 0.  Returns false if that is nowhere. */
+struct dp_tunnel_out;
+struct flow_tnl;
+bool dpif_xdp_compile_tunnel_out(const struct flow_tnl *tunnel,
+                                 struct dp_tunnel_out *out);
+
 /* Completes a flow that pops a tunnel's header: 'type' is what Open vSwitch
  * calls the tunnel (netdev_get_type()).  False if no program pops such. */
 bool dpif_xdp_compile_pop(struct dpif_xdp_compiled *, const char *type);

@@ -59,6 +59,8 @@ void dpif_xdp_compile_ct(struct dpif_xdp_program *, const struct nlattr *);
 bool dpif_xdp_compile_ct_suits(const struct dpif_xdp_program *);
 void dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *,
                                   const struct ovs_action_push_tnl *);
+void dpif_xdp_compile_tunnel_set(struct dpif_xdp_program *,
+                                 const struct nlattr *key);
 void dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *, uint32_t port);
 
 /* An empty program that drops, written to 'out' for programs with 'caps'. */

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "csum.h"
+#include "dp/tunnel_out.h"
 #include "netdev-native-tnl.h"
 #include "odp-netlink.h"
+#include "odp-util.h"
 #include "packets.h"
 
 /* The checksum of a header whose total length is still 0.  Since Open vSwitch
@@ -88,6 +90,64 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
         0, (const uint8_t *) blobs + ETH_HEADER_LEN, len - ETH_HEADER_LEN);
     p->tunnelled = true;
     p->rewritten = true;
+}
+
+/* Only tunnels in UDP have a port.  Those always have a key and, in IPv6, a
+ * checksum, as headers that the datapath pushes. */
+bool
+dpif_xdp_compile_tunnel_out(const struct flow_tnl *tunnel,
+                            struct dp_tunnel_out *out)
+{
+    memset(out, 0, sizeof *out);
+    if (tunnel->ip_dst) {
+        memcpy(out->dst, &tunnel->ip_dst, sizeof tunnel->ip_dst);
+        memcpy(out->src, &tunnel->ip_src, sizeof tunnel->ip_src);
+    } else if (ipv6_addr_is_set(&tunnel->ipv6_dst)) {
+        memcpy(out->dst, &tunnel->ipv6_dst, sizeof tunnel->ipv6_dst);
+        memcpy(out->src, &tunnel->ipv6_src, sizeof tunnel->ipv6_src);
+        out->flags = (DP_TUNNEL_IP6
+                      | (tunnel->tp_dst ? DP_TUNNEL_CSUM : 0));
+    } else {
+        return false;
+    }
+    if (tunnel->flags & FLOW_TNL_F_UDPIF) {
+        out->options_len = tunnel->metadata.present.len;
+    }
+    out->flags |= ((tunnel->flags & FLOW_TNL_F_CSUM ? DP_TUNNEL_CSUM : 0)
+                   | (tunnel->flags & FLOW_TNL_F_DONT_FRAGMENT
+                      ? DP_TUNNEL_DF : 0)
+                   | (tunnel->flags & FLOW_TNL_F_KEY || tunnel->tp_dst
+                      ? DP_TUNNEL_HAS_KEY : 0));
+    out->id = ntohll(tunnel->tun_id);
+    out->tos = tunnel->ip_tos;
+    out->ttl = tunnel->ip_ttl;
+    out->magic = DP_TUNNEL_OUT_MAGIC;
+    return out->options_len <= DP_TUNNEL_MAX_OPTIONS;
+}
+
+/* Into a tunnel by the routes of the host. */
+void
+dpif_xdp_compile_tunnel_set(struct dpif_xdp_program *p,
+                            const struct nlattr *key)
+{
+    struct dp_tunnel_out out;
+    struct flow_tnl tunnel;
+    struct dp_blob *blobs;
+
+    memset(&tunnel, 0, sizeof tunnel);
+    if (odp_tun_key_from_attr(key, &tunnel, NULL) == ODP_FIT_ERROR
+        || !dpif_xdp_compile_tunnel_out(&tunnel, &out) || p->trunc
+        || out.options_len > sizeof blobs->bytes) {
+        p->reason = DPIF_XDP_COMPILE_TUNNEL;
+        return;
+    }
+    blobs = dpif_xdp_op_add_blobs(p, DP_OP_TNL_SET, out.options_len ? 2 : 1);
+    if (!p->reason) {
+        memcpy(blobs[0].bytes, &out, sizeof out);
+        if (out.options_len) {
+            memcpy(blobs[1].bytes, tunnel.metadata.opts.u8, out.options_len);
+        }
+    }
 }
 
 /* Which kind of tunnel the port is for is found out later:

@@ -105,6 +105,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     atomic_init(&port->hook, DPIF_XDP_HOOK_NONE);
     atomic_init(&port->max_len, UINT32_MAX);
     atomic_init(&port->pops_tunnels, false);
+    atomic_init(&port->host_tunnel.ifindex, 0);
 
     error = dpif_xdp_port_open(dp, port);
     if (error && port->fit && error != ENODEV) {
@@ -191,6 +192,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
             dpif_xdp_port_follow(dp, port);
         }
     }
+    dpif_xdp_host_tunnels_run(dp);
     dpif_xdp_underlays_run(dp);
     dpif_xdp_detour_run(dp);
     dpif_xdp_shortcuts_run(dp);
@@ -226,6 +228,7 @@ dpif_xdp_ports_wait(struct dpif_xdp_dp *dp)
     dpif_xdp_kernel_side_wait(dp);
     dpif_xdp_track_wait(dp);
     dpif_xdp_senders_wait(dp);
+    dpif_xdp_host_tunnels_wait(dp);
     dpif_xdp_port_unlock(dp);
 }
 
@@ -395,6 +398,7 @@ remove_port(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         dpif_xdp_netdev_set_port(port->dev, NULL, NULL);
     }
     dpif_xdp_port_table_remove(dp, port);
+    dpif_xdp_host_tunnel_close(dp, port);
     dpif_xdp_port_stop_merging(port);
     dpif_xdp_port_close(dp, port);
     dpif_xdp_port_forget_obj(dp, port);

@@ -36,6 +36,19 @@ void dpif_xdp_ports_destroy(struct dpif_xdp_dp *);
 void dpif_xdp_ports_run(struct dpif_xdp_dp *);
 void dpif_xdp_ports_wait(struct dpif_xdp_dp *);
 
+/* ovs/ports/host_tunnel.c: whether packets to 'dst' in tunnels, with mark
+ * 'mark' and from 'src', if that is not all zeros, leave by a port of 'dp' as
+ * Open vSwitch knows the host's routes.  Any thread, under RCU. */
+bool dpif_xdp_route_is_ours(const struct dpif_xdp_dp *dp, uint32_t mark,
+                            const struct in6_addr *dst,
+                            const struct in6_addr *src);
+
+/* ovs/ports/host_tunnel.c: which way the tunnels of 'port' take, as text that
+ * the caller frees; NULL if it is no port of tunnels, or has none. */
+char *dpif_xdp_port_explain_tunnels(const struct dpif_xdp_dp *dp,
+                                    const struct dpif_xdp_port *port)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* ovs/ports/kernel_side.c: tries again at once what failed and waits. */
 void dpif_xdp_ports_retry(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);

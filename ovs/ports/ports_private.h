@@ -15,6 +15,7 @@
  *   target.c shortcut.c limit.c   how and what programs send to the port
  *   guest.c          what a guest behind a tap leaves to be done
  *   underlay.c       ports by which frames of tunnels come
+ *   host_tunnel.c    tunnels that go by no port, but by the host's routes
  *   sock.c           AF_XDP sockets */
 #ifndef DPIF_XDP_PORTS_PRIVATE_H
 #define DPIF_XDP_PORTS_PRIVATE_H 1
@@ -201,6 +202,28 @@ void dpif_xdp_underlays_run(struct dpif_xdp_dp *)
 void dpif_xdp_port_stop_merging(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* underlay.c: whether 'port' is one of tunnels. */
+bool dpif_xdp_port_is_tunnel(const struct dpif_xdp_port *);
+
+/* host_tunnel.c: makes devices for tunnels that go by the routes of the host,
+ * to be called often; for poll_block(); removes that of 'port'; removes those
+ * of a previous instance. */
+void dpif_xdp_host_tunnels_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_host_tunnels_wait(const struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_host_tunnel_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_host_tunnels_taken_over(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* tcx.c: has packets of the device 'ifindex', one for tunnels, belong to
+ * 'port': 0, or a positive errno with a sentence in '*errorp'. */
+int dpif_xdp_port_add_tunnel(struct dpif_xdp_dp *dp,
+                             const struct dpif_xdp_port *, int ifindex,
+                             char **errorp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* detour.c: makes the devices for detours of packets when they are wanted, to

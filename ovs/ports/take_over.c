@@ -71,6 +71,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     dpif_xdp_ct_taken_over(dp->ct);
     dpif_xdp_internal_sweep();
     dpif_xdp_underlays_taken_over(dp);
+    dpif_xdp_host_tunnels_taken_over(dp);
     dpif_xdp_detour_taken_over(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device

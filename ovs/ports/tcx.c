@@ -61,6 +61,18 @@ dpif_xdp_port_add_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     return 0;
 }
 
+int
+dpif_xdp_port_add_tunnel(struct dpif_xdp_dp *dp,
+                         const struct dpif_xdp_port *port, int ifindex,
+                         char **errorp)
+{
+    int error = open_upcalls(dp, errorp);
+
+    return error ? error : -oxdp_tcx_attach_tunnel(dp->progs, ifindex,
+                                                   odp_to_u32(port->port_no),
+                                                   errorp);
+}
+
 void
 dpif_xdp_port_leave_tcx(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {

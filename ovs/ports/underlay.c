@@ -7,7 +7,7 @@
  * if there are containers.
  *
  * GRO of tunnels in UDP needs a device of the kernel for each UDP port
- * (core/kernel/tunnel_gro.h).  It is made as soon as such a port is at tcx,
+ * (core/kernel/tunnel_device.h).  It is made as soon as such a port is at tcx,
  * and goes with the tunnels' port. */
 #include <config.h>
 
@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #include "core/kernel/device.h"
-#include "core/kernel/tunnel_gro.h"
+#include "core/kernel/tunnel_device.h"
 #include "netdev-provider.h"
 #include "netdev-vport.h"
 #include "openvswitch/poll-loop.h"
@@ -46,8 +46,8 @@ is_container(const struct dpif_xdp_port *port)
             && oxdp_device_sends_unfinished(&port->device));
 }
 
-static bool
-is_tunnel(const struct dpif_xdp_port *port)
+bool
+dpif_xdp_port_is_tunnel(const struct dpif_xdp_port *port)
 {
     return (!port->is_device
             && netdev_vport_is_vport_class(netdev_get_class(port->netdev)));
@@ -63,7 +63,7 @@ serves_containers(const struct dpif_xdp_dp *dp)
 
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         containers |= is_container(port);
-        tunnels |= is_tunnel(port);
+        tunnels |= dpif_xdp_port_is_tunnel(port);
     }
     return containers && tunnels;
 }
@@ -124,6 +124,10 @@ merge(struct dpif_xdp_port *port)
     uint16_t udp_port;
     int error;
 
+    if (dpif_xdp_host_tunnel_is(port)) {
+        port->merges = true;            /* That device merges them. */
+        return;
+    }
     if (!tunnel_of(port, &kind, &udp_port)
         || dpif_xdp_backoff_waits(&port->gro_side, &error, &text)) {
         free(text);
@@ -207,7 +211,8 @@ has_tunnels(enum oxdp_tunnel_kind kind, uint16_t udp_port, void *dp)
 void
 dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *dp)
 {
-    unsigned int n = oxdp_tunnel_gro_sweep(has_tunnels, dp);
+    unsigned int n = oxdp_tunnel_devices_sweep(OXDP_TUNNEL_GRO, has_tunnels,
+                                               dp);
 
     if (n) {
         VLOG_INFO("removed %u tunnel device%s that a previous instance left",

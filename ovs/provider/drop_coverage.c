@@ -125,6 +125,7 @@ static const struct {
     { DP_COUNTER_OVER_MTU, C_datapath_drop_xdp_over_mtu },
     { DP_COUNTER_DETOUR, C_datapath_drop_xdp_detour },
     { DP_COUNTER_NO_BUFFERS, C_datapath_drop_xdp_no_buffers },
+    { DP_COUNTER_NO_METADATA, C_datapath_drop_tunnel_pop_error },
 };
 
 /* Those, by the reason that the action has. */

@@ -107,6 +107,29 @@ report_device(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     }
 }
 
+/* Of a port that may be one of tunnels. */
+static void
+report_tunnels(struct dpif_xdp_port *port, struct json *report)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    const char *error = port->host_tunnel.side.text;
+
+    if (port->merges || port->gro_side.text) {
+        dpif_xdp_report_bool(report, "gro", port->merges);
+        dpif_xdp_report_text(report, "gro_error", port->gro_side.text);
+    }
+    if (dpif_xdp_host_tunnel_is(port)) {
+        struct json *host = dpif_xdp_report_object(report, "host_tunnel");
+        uint64_t n_sent, n_dropped;
+
+        dpif_xdp_sender_get_stats(port, &n_sent, &n_dropped);
+        dpif_xdp_report_text(host, "device", port->host_tunnel.name);
+        dpif_xdp_report_int(host, "sent", n_sent);
+        dpif_xdp_report_int(host, "send_drops", n_dropped);
+    }
+    dpif_xdp_report_text(report, "host_tunnel_error", error);
+}
+
 static void
 report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
             struct json *ports)
@@ -121,9 +144,8 @@ report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     dpif_xdp_report_bool(report, "device", port->is_device);
     if (port->is_device) {
         report_device(dp, port, report);
-    } else if (port->merges || port->gro_side.text) {
-        dpif_xdp_report_bool(report, "gro", port->merges);
-        dpif_xdp_report_text(report, "gro_error", port->gro_side.text);
+    } else {
+        report_tunnels(port, report);
     }
     if (port->is_device && !dpif_xdp_port_n_rxqs(port)
         && dpif_xdp_port_is_open(port)) {
@@ -371,6 +393,7 @@ text_device(const struct json *port, struct ds *ds)
 static void
 text_tunnel(const struct json *port, struct ds *ds)
 {
+    const struct json *host = dpif_xdp_report_get(port, "host_tunnel");
     const char *error = TEXT(port, "gro_error");
 
     if (dpif_xdp_report_get(port, "gro")) {
@@ -378,6 +401,14 @@ text_tunnel(const struct json *port, struct ds *ds)
                       dpif_xdp_report_get_bool(port, "gro") ? "yes" : "no",
                       error ? " (" : "", error ? error : "",
                       error ? ")" : "");
+    }
+    error = TEXT(port, "host_tunnel_error");
+    if (host) {
+        ds_put_format(ds, " host-tunnel=%s sent:%"PRIu64" send-drops:%"PRIu64,
+                      TEXT(host, "device"), INT(host, "sent"),
+                      INT(host, "send_drops"));
+    } else if (error) {
+        ds_put_format(ds, " host-tunnel=none (%s)", error);
     }
 }
 

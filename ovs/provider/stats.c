@@ -155,10 +155,16 @@ static bool
 read_port(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
           uint64_t n[DP_N_COUNTERS], struct netdev_stats *stats)
 {
-    bool counted = (port->device.ifindex && dp->progs
-                    && !oxdp_progs_get_counters(dp->progs,
-                                                port->device.ifindex, n));
+    int ifindex = port->device.ifindex;
+    bool counted;
 
+    if (!ifindex) {
+        atomic_read_relaxed(
+            &CONST_CAST(struct dpif_xdp_port *, port)->host_tunnel.ifindex,
+            &ifindex);
+    }
+    counted = (ifindex && dp->progs
+               && !oxdp_progs_get_counters(dp->progs, ifindex, n));
     if (!counted) {
         memset(n, 0, DP_N_COUNTERS * sizeof *n);
     }
@@ -179,9 +185,11 @@ report_port(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port,
     dpif_xdp_report_int(report, "port", odp_to_u32(port->port_no));
     dpif_xdp_report_text(report, "name", netdev_get_name(port->netdev));
     if (read_port(dp, port, n, &stats)) {
-        int hook;
+        int hook = DPIF_XDP_HOOK_TCX;   /* Of a device for tunnels. */
 
-        atomic_read(&port->hook, &hook);
+        if (port->is_device) {
+            atomic_read(&port->hook, &hook);
+        }
         dpif_xdp_report_text(report, "hook", dpif_xdp_hook_to_string(hook));
         report_counters(query, n, report);
     }

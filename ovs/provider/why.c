@@ -64,10 +64,14 @@ report_port(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct json *report = dpif_xdp_report_element(ports);
+    char *tunnels = dpif_xdp_port_explain_tunnels(dp, port);
 
     dpif_xdp_report_int(report, "port", odp_to_u32(port->port_no));
     dpif_xdp_report_text(report, "name", netdev_get_name(port->netdev));
-    if (!port->is_device) {
+    if (tunnels) {
+        dpif_xdp_report_text(report, "why", tunnels);
+        free(tunnels);
+    } else if (!port->is_device) {
         dpif_xdp_report_text(report, "why", "it is no Linux device that "
                              "programs could serve: the engine does");
     } else if (!dpif_xdp_port_is_open(port)) {

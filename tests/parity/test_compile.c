@@ -13,6 +13,7 @@
 
 #include "dp/seam_native.h"
 #include "dp/ct.h"
+#include "dp/tunnel_out.h"
 #include "flow.h"
 #include "netlink.h"
 #include "odp-netlink.h"
@@ -122,7 +123,7 @@ static void test_actions(void **state)
         { "trunc(100)," TNL_PUSH(GRE(0x0, ""), 38, 3) ",4", DPIF_XDP_COMPILE_TUNNEL, DP_FATE_ENGINE, 0, 0 },
         { TNL_PUSH(GRE(0x0, ""), 38, 3) ",set(ipv4(ttl=1)),4", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { TNL_PUSH(GRE(0x0, ""), 38, 3) ",recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
-        { "set(tunnel(tun_id=0x1,src=1.1.1.1,dst=2.2.2.2,ttl=64,flags(df))),2", DPIF_XDP_COMPILE_SET_FIELD,
+        { "set(tunnel(tun_id=0x1,src=1.1.1.1,dst=2.2.2.2,ttl=64,flags(df))),2", DPIF_XDP_COMPILE_PROGRAM,
           DP_FATE_ENGINE, 0, 0 },
         { "trunc(100),recirc(1)", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
         { "trunc(100),pop_vlan,2", DPIF_XDP_COMPILE_ACTION, DP_FATE_ENGINE, 0, 0 },
@@ -149,6 +150,53 @@ static void test_actions(void **state)
         }
         ofpbuf_uninit(&actions);
     }
+}
+
+/* Into tunnels by the routes of the host, with what the kernel is told of them. */
+static void test_tunnel_set(void **state)
+{
+    struct dp_capability caps = everything;
+    struct dpif_xdp_compiled out;
+    const struct dp_tunnel_out *to = (const struct dp_tunnel_out *) out.blobs[0].bytes;
+    struct ofpbuf actions;
+    struct match match;
+    bool matches;
+
+    caps.ops |= DP_CAPABILITY_HOST_TUNNELS | DP_CAPABILITY_COPIES;
+    base_match(&match);
+    ofpbuf_init(&actions, 0);
+    assert_int_equal(odp_actions_from_string("set(tunnel(tun_id=0x2a,src=1.1.1.1,dst=2.2.2.2,tos=0x3,ttl=64,"
+                                             "flags(df|csum|key))),2", NULL, &actions), 0);
+    assert_int_equal(compile(&match, actions.data, actions.size, &caps, &out, &matches), DPIF_XDP_COMPILE_OK);
+    assert_int_equal(out.fate, DP_FATE_OUTPUT);
+    assert_int_equal(out.arg, 2);
+    assert_int_equal(out.n_ops, 1);
+    assert_int_equal(out.ops[0].code, DP_OP_TNL_SET);
+    assert_int_equal(out.n_blobs, 1);
+    assert_int_equal(to->id, 42);
+    assert_int_equal(to->flags, DP_TUNNEL_CSUM | DP_TUNNEL_DF | DP_TUNNEL_HAS_KEY);
+    assert_int_equal(to->tos, 3);
+    assert_int_equal(to->ttl, 64);
+    assert_int_equal(to->src[0], htonl(0x01010101));
+    assert_int_equal(to->dst[0], htonl(0x02020202));
+
+    ofpbuf_clear(&actions);
+    assert_int_equal(odp_actions_from_string("set(tunnel(tun_id=0x1,ipv6_src=::1,ipv6_dst=::2,ttl=1,"
+                                             "geneve({class=0x102,type=0x80,len=4,0xa}),flags(key))),1,"
+                                             "set(tunnel(tun_id=0x2,dst=2.2.2.2,ttl=1,flags(key))),2",
+                                             NULL, &actions), 0);
+    assert_int_equal(compile(&match, actions.data, actions.size, &caps, &out, &matches), DPIF_XDP_COMPILE_OK);
+    assert_int_equal(out.n_ops, 3);     /* The second is a copy to port 1. */
+    assert_int_equal(out.n_blobs, 3);
+    assert_int_equal(to->flags, DP_TUNNEL_IP6 | DP_TUNNEL_HAS_KEY);
+    assert_int_equal(to->options_len, 8);
+    assert_memory_equal(out.blobs[1].bytes, "\x01\x02\x80\x01\0\0\0\x0a", 8);
+
+    ofpbuf_clear(&actions);
+    assert_int_equal(odp_actions_from_string("trunc(100),set(tunnel(tun_id=0x2,dst=2.2.2.2,ttl=1,flags(key))),2", NULL,
+                                             &actions), 0);
+    assert_int_equal(compile(&match, actions.data, actions.size, &caps, &out, &matches), DPIF_XDP_COMPILE_TUNNEL);
+    ofpbuf_uninit(&actions);
 }
 
 /* What CT has of ct(), which stands behind an edit and ct_clear. */
@@ -451,6 +499,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_actions),
+        cmocka_unit_test(test_tunnel_set),
         cmocka_unit_test(test_ct),
         cmocka_unit_test(test_ct_flows),
         cmocka_unit_test(test_too_many),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of tunnels that the kernel merges before tcx pops them, and the devices that it needs for that
-(core/kernel/tunnel_gro.h).  The other host sends frames of one MTU, as a NIC receives them.
+(core/kernel/tunnel_device.h).  The other host sends frames of one MTU, as a NIC receives them.
 """
 import re
 import socket
@@ -157,8 +157,7 @@ def test_nothing_for_the_host(world, switch, host, kind):
     lab.make_veth("side", other)
     lab.add_addresses(host, "side", "192.168.9.1/24")
     lab.add_addresses(other, "eth0", "192.168.9.2/24")
-    other.run("ip", "link", "add", "tun0", "type", *(part.replace("172.16.0.1", "192.168.9.1").replace(
-        "172.16.0.2", "192.168.9.2") for part in tunnel_world.KINDS[kind]))
+    other.run("ip", "link", "add", "tun0", "type", *tunnel_world.how(kind, "192.168.9.1", "192.168.9.2"))
     other.run("ip", "link", "set", "tun0", "up")
     lab.add_addresses(other, "tun0", "10.9.0.2/24")
     other.run("ip", "neighbour", "add", "10.9.0.1", "lladdr", "ff:ff:ff:ff:ff:ff", "dev", "tun0")

@@ -8,35 +8,47 @@ import pytest
 import lab
 import switch as switches
 
-KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "172.16.0.1", "local", "172.16.0.2"),
-         "geneve": ("geneve", "id", "42", "remote", "172.16.0.1"),
-         "gre": ("gretap", "key", "42", "remote", "172.16.0.1", "local", "172.16.0.2")}
+# Of the kernel's device: "here" is its remote address.
+KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "here", "local", "there"),
+         "geneve": ("geneve", "id", "42", "remote", "here"),
+         "gre": ("gretap", "key", "42", "remote", "here", "local", "there")}
 
 # What the switch says when the kernel's end speaks (IPv6 neighbour discovery) before and after its own exists.
 EARLY = ["receive tunnel port not found", "xlate_key failed"]
 
 
-def make(world, switch, host, kind, hook=None, csum=False):
-    """Namespaces red and far, and all between them.  'hook' is that of to-far.  Skips where this kernel has no such device.
-    Returns red and far."""
+def how(kind, here="172.16.0.1", there="172.16.0.2"):
+    return [{"here": here, "there": there}.get(word, word) for word in KINDS[kind]]
+
+
+def need(kind):
+    """Skips where this kernel has no such device."""
     try:
-        lab.run("ip", "link", "add", "probe", "type", *KINDS[kind])
+        lab.run("ip", "link", "add", "probe", "type", *how(kind))
     except lab.Failed as problem:
         pytest.skip(f"this kernel has no {kind} device: {problem}")
     lab.run("ip", "link", "del", "probe")
 
+
+def add_device(far, kind, csum, *ends):
+    """The kernel's end.  A gretap device takes packets with a checksum only if it is to have one, and only those.  The others
+    send one with "udpcsum"."""
+    checksum = [("csum" if kind == "gre" else "udp6zerocsumrx" if ":" in "".join(ends) else "udpcsum")] if csum else []
+    far.run("ip", "link", "add", "tun0", "mtu", "1400", "type", *how(kind, *ends), *checksum)
+    far.run("ip", "link", "set", "tun0", "up")
+    lab.add_addresses(far, "tun0", "10.0.0.9/24", "fc00::9/64")
+
+
+def make(world, switch, host, kind, hook=None, csum=False):
+    """Namespaces red and far, and all between them.  'hook' is that of to-far.  Skips where this kernel has no such device.
+    Returns red and far."""
+    need(kind)
     red, far = (world.enter_context(lab.Namespace(name)) for name in ("red", "far"))
     lab.make_veth("to-red", red, mtu=1400)
     lab.make_veth("to-far", far)
     lab.add_addresses(red, "eth0", "10.0.0.1/24", "fc00::1/64")
     lab.add_addresses(far, "eth0", "172.16.0.2/24")
-    # A gretap device takes packets with a checksum only if it is to have one, and only those.
-    # The others send one with "udpcsum".
-    how = ["csum" if kind == "gre" else "udpcsum"] if csum else []
-    far.run("ip", "link", "add", "tun0", "mtu", "1400", "type", *KINDS[kind], *how)
-    far.run("ip", "link", "set", "tun0", "up")
-    lab.add_addresses(far, "tun0", "10.0.0.9/24", "fc00::9/64")
-
+    add_device(far, kind, csum)
     switch.add_bridge("br-phy")
     switch.add_port("to-far", bridge="br-phy",
                     interface=(f"options:xdp-hook={hook}",) if hook and switches.DATAPATH == "xdp" else ())
