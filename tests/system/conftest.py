@@ -49,6 +49,8 @@ def world(request, monkeypatch):
     monkeypatch.setattr(switches.Switch, "hook", getattr(request.module, "HOOK", None))
     lab.new_host()
     with contextlib.ExitStack() as stack:
+        if switches.USER:
+            stack.enter_context(lab.open_to_users())
         yield stack
 
 

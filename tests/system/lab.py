@@ -48,6 +48,21 @@ def new_host():
     run("ip", "link", "set", "lo", "up")
 
 
+@contextlib.contextmanager
+def open_to_users():
+    """For the time of a "with" block, users have what they have of a host with udev and systemd: a /dev/net/tun for all, and a
+    /sys/fs/bpf that root alone may enter."""
+    run("chmod", "700", "/sys/fs/bpf")
+    tun = pathlib.Path("/run/tun")
+    run("mknod", "-m", "666", tun, "c", "10", "200")
+    run("mount", "--bind", tun, "/dev/net/tun")
+    try:
+        yield
+    finally:
+        run("umount", "/dev/net/tun")
+        tun.unlink()
+
+
 def run(*args, check=True, limit=PATIENCE, text=None, env=None):
     """Runs a program and returns what it printed.  If it fails: raises Failed with what it said, or, without
     'check', returns that.  'text' is its input."""

@@ -15,6 +15,8 @@ BUILD = pathlib.Path(os.environ.get("OXDP_BUILD", TOP / "build"))
 # To see what a test says about the stock daemon: OXDP_DAEMON=.../ovs-vswitchd OXDP_DATAPATH=netdev
 DAEMON = pathlib.Path(os.environ.get("OXDP_DAEMON", BUILD / "ovs-vswitchd-xdp"))
 DATAPATH = os.environ.get("OXDP_DATAPATH", "xdp")
+# The daemon goes on as this user (its option --user), with a few capabilities: OXDP_USER=nobody.
+USER = os.environ.get("OXDP_USER")
 
 # How the error of a port ends that has XDP without flow tables.
 WITHOUT_FLOW_TABLES = "XDP in mode native without flow tables is used: AF_XDP takes every packet to the engine"
@@ -72,10 +74,10 @@ class Switch:
 
     hook = None                         # other_config:xdp-hook.
 
-    def __init__(self, daemon=DAEMON, datapath=DATAPATH, env=None):
+    def __init__(self, daemon=DAEMON, datapath=DATAPATH, env=None, user=USER):
         if not pathlib.Path(daemon).exists():
             raise lab.Failed(f"{daemon} does not exist: run make")
-        self.daemon, self.datapath = daemon, datapath
+        self.daemon, self.datapath, self.user = daemon, datapath, user
         self.rundir = pathlib.Path(tempfile.mkdtemp(prefix="ovs-xdp-", dir="/run"))
         self.log_path = self.rundir / "ovs-vswitchd.log"
         self.expected = []              # Regular expressions of warnings that a test provokes.
@@ -97,10 +99,13 @@ class Switch:
 
     def start(self):
         """Starts the daemon and returns when it has read the database."""
+        if self.user:
+            lab.run("chown", "-R", self.user, self.rundir)
         with open(self.rundir / "stderr", "ab") as stderr:
             self.process = lab.Process(
                 self.daemon, f"unix:{self.rundir}/db.sock", f"--unixctl={self.rundir}/ovs-vswitchd.ctl",
-                f"--log-file={self.log_path}", "-vconsole:off", "--disable-system", env=self.env, stdout=stderr)
+                f"--log-file={self.log_path}", "-vconsole:off", "--disable-system",
+                *([f"--user={self.user}"] if self.user else []), env=self.env, stdout=stderr)
         lab.wait_until(lambda: (self.rundir / "ovs-vswitchd.ctl").exists() or not self.process.running(),
                        "the daemon's control socket")
         if not self.process.running():

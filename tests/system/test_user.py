@@ -3,7 +3,6 @@
 import pathlib
 import pwd
 import re
-import stat
 
 import pytest
 
@@ -17,32 +16,18 @@ CAPABILITIES = {"NET_BIND_SERVICE": 10, "NET_BROADCAST": 11, "NET_ADMIN": 12, "N
 ADDRESSES = {"red": "10.0.0.1", "green": "10.0.0.2"}
 
 
-class Switch(switches.Switch):
-    """A switch whose daemon is started with --user, in folders of that user."""
-
-    def start(self):
-        lab.run("chown", "-R", USER, self.rundir)
-        super().start()
-
-    def status_of_process(self, name):
-        return re.search(rf"^{name}:\s+(\S+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8"),
-                         re.MULTILINE)[1]
+def status_of_process(switch, name):
+    return re.search(rf"^{name}:\s+(\S+)", pathlib.Path(f"/proc/{switch.process.pid}/status").read_text(encoding="utf-8"),
+                     re.MULTILINE)[1]
 
 
 @pytest.fixture(name="switch")
 def fixture_switch(world):
     if switches.DATAPATH != "xdp":
         pytest.skip("the stock daemon has no programs")
-    lab.run("chmod", "700", "/sys/fs/bpf")      # As systemd mounts it.
-    tun = pathlib.Path("/run/tun")              # As udev makes it: a machine without udev has one for root alone.
-    lab.run("mknod", "-m", "666", tun, "c", "10", "200")
-    world.callback(tun.unlink)
-    lab.run("mount", "--bind", tun, "/dev/net/tun")
-    world.callback(lab.run, "umount", "/dev/net/tun")
-    wrapper = pathlib.Path("/run/daemon-of-a-user")
-    wrapper.write_text(f'#!/bin/sh\nexec "{switches.DAEMON}" --user={USER} "$@"\n', encoding="utf-8")
-    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-    with Switch(daemon=wrapper) as switch:
+    if not switches.USER:
+        world.enter_context(lab.open_to_users())
+    with switches.Switch(user=USER) as switch:
         switch.add_bridge()
         switch.containers = {}
         for name, address in ADDRESSES.items():
@@ -68,9 +53,9 @@ def check_programs_forward(switch):
 
 def test_privileges(switch):
     """It has the user's number and these capabilities, and programs run at both hooks."""
-    assert switch.status_of_process("Uid") == str(pwd.getpwnam(USER).pw_uid)
+    assert status_of_process(switch, "Uid") == str(pwd.getpwnam(USER).pw_uid)
     for kind in "CapEff", "CapPrm":
-        assert int(switch.status_of_process(kind), 16) == sum(1 << bit for bit in CAPABILITIES.values())
+        assert int(status_of_process(switch, kind), 16) == sum(1 << bit for bit in CAPABILITIES.values())
     check_programs_forward(switch)
     for name in ADDRESSES:
         assert switch.status(f"to-{name}")["xdp-hook"] == "tcx" and not switch.error(f"to-{name}")
