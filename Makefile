@@ -12,17 +12,18 @@ export CC
 endif
 export CLANG
 
-.PHONY: all deps demo check check-all check-ovs check-ovn check-vm bench bench-compare install uninstall clean help
+.PHONY: all deps demo check check-all check-ovs check-ovn check-vm check-package bench bench-compare install uninstall clean help
 
 all: deps ; @$(BUILD) && scripts/next $(B)
 deps: ; @scripts/deps
 
 demo: ; @scripts/deps Demo && $(BUILD) && scripts/demo $(ARGS)
 check: ; @scripts/deps Test && $(BUILD) && scripts/check $(B) $(ARGS)
-check-all: ; @scripts/deps Test Clang Vm && scripts/check-all $(ARGS)
+check-all: ; @scripts/deps Test Clang Vm Package && scripts/check-all $(ARGS)
 check-ovs: ; @scripts/deps Test && $(BUILD) && tests/ovs/run $(ARGS)
 check-ovn: ; @scripts/deps Test && $(BUILD) && tests/ovn/run $(if $(OVN_SOURCE),--source $(OVN_SOURCE)) $(ARGS)
 check-vm: ; @scripts/deps Test Vm && $(BUILD) && tests/vm/run $(ARGS)
+check-package: ; @scripts/deps Test Package && tests/package/run $(ARGS)
 bench: ; @scripts/deps Bench $(if $(QUICK)$(CASES)$(PEERS),,Vm) && $(BUILD) && bench/run --build $(B) $(ARGS)
 
 # make bench-compare OLD.json NEW.json: files among the goals are this target's arguments.
@@ -45,6 +46,7 @@ help:
 	@echo "make check-ovs  Open vSwitch's own test suites on the xdp datapath (root); ARGS=--no-offload: on its engine alone, --hook=xdp: every port on XDP"
 	@echo "make check-ovn  OVN's system tests on the xdp datapath (root); OVN_SOURCE=DIR: OVN's source tree"
 	@echo 'make check-vm   the same on the stock Debian kernel in an emulated machine'
+	@echo 'make check-package  build the Debian packages, test them in a system made from Debian'"'"'s archive (root)'
 	@echo 'make bench      measure, beside what could be used instead, and draw it (root); QUICK=1, CASES=, ROUNDS='
 	@echo 'make bench-compare A.json B.json   what changed beyond noise'
 	@echo 'make install    install the daemon (DESTDIR=...)'

@@ -51,3 +51,5 @@ def test_names_in_maintainer_scripts_are_those_of_the_package():
     folder = re.search(r"^usr/sbin/ovs-vswitchd-xdp (\S+)$", text("debian/openvswitch-switch-xdp.install"), re.MULTILINE)[1]
     for script in "postinst", "prerm":
         assert f"daemon=/{folder}/ovs-vswitchd-xdp\n" in text(f"debian/openvswitch-switch-xdp.{script}")
+    assert f"daemon=/{folder}/ovs-vswitchd-xdp\n" in text("debian/service/ovs-kmod-ctl")
+    assert f"/{folder}/scripts/ovs-ctl " in text("debian/service/10-openvswitch-switch-xdp.conf")
