@@ -29,9 +29,13 @@ class Example:
 
 @pytest.fixture(name="hosts")
 def fixture_hosts(world):
+    return start(world)
+
+
+def start(world, *options):
     example = Example("/run/three-hosts")
     world.callback(example, "down", check=False)
-    example("up", limit=300)
+    example(*options, "up", limit=300)
     return example
 
 
@@ -50,6 +54,22 @@ def test_three_hosts(hosts):
 
     shown = hosts("show")
     assert shown.count("flows in programs") == 3 and "genev_sys_6081" in shown
+    for host in "host1", "host2", "host3":
+        problems = [line for line in hosts.log(host) if switches.PROBLEM.search(line) and not switches.HARMLESS.search(line)]
+        assert not problems
+
+
+def test_endpoint_on_a_plain_interface(world):
+    """The address of the tunnels is on eth0, in no bridge, as with the kernel module.  Two of the paths stay on one host."""
+    hosts = start(world, "--plain", "--encap", "vxlan")
+    for host in "host1", "host2", "host3":
+        lab.wait_until(lambda at=host: "programs track connections now" in "\n".join(hosts.log(at)), "programs that track")
+    said = hosts("try", limit=300)
+    rates = re.findall(r"([\d.]+) Gb/s +([\d.]+) %", said)
+    assert len(rates) == PATHS and all(float(rate) > 0.01 and float(share) > 95 for rate, share in rates), said
+    assert "br-underlay" not in hosts("exec", "host1", "ovs-vsctl", "show")
+    why = hosts("exec", "host1", "ovs-appctl", "-t", hosts.state / "host1/ovs-vswitchd.ctl", "xdp/why")
+    assert "by the routes of the host, through vxlan4789-host" in why
     for host in "host1", "host2", "host3":
         problems = [line for line in hosts.log(host) if switches.PROBLEM.search(line) and not switches.HARMLESS.search(line)]
         assert not problems
