@@ -67,28 +67,6 @@ def test_as_the_engine(hook, name):
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_another_type_is_another_connection(hook):
-    """An ICMP message whose type a flow has changed is not of the connection that the ct() before has found."""
-    rules = ("table=0,in_port=to-red,icmp,actions=ct(commit,zone=1),set_field:13->icmp_type,ct(zone=1,table=1)",
-             "table=1,ct_state=+trk+new,icmp,actions=output:to-green", "table=0,in_port=to-green,icmp,actions=ct(zone=1,table=2)",
-             "table=2,ct_state=+trk+est,icmp,actions=output:to-red", "table=0,priority=0,actions=drop")
-
-    def prepare(switch, ends, tracks):
-        switch.flows("br0", *rules)
-        conversations.hold(ends, conversations.icmp(7)[:4])
-        if tracks:
-            tracking.tracks(switch)
-
-    def see(switch, ends):
-        return {"frames": conversations.hold(ends, conversations.icmp(8)[:4]), "connections": conversations.connections(switch)}
-
-    engine, programs = tracking.results_of(hook, prepare, see)
-    wrong = list(tracking.differences(engine, programs))
-    assert not wrong, "\n".join(wrong)
-    assert all(frame for _, frame in engine["frames"])
-
-
-@pytest.mark.parametrize("hook", HOOKS)
 def test_established_stay_in_the_programs(hook):
     with tracking.served({"xdp-hook": hook}) as (switch, ends):
         start(switch, ends, "translated", True)
