@@ -158,12 +158,14 @@ static __always_inline void count_run(struct dp_ctx *ctx, __u32 slot, enum dp_re
     if (c) {
         c->n[reason]++;
         c->n[DP_COUNTER_RX_BYTES] += length;
-        if (run->uncommon) {
+        if (run->uncommon && !DP_OMITS_OP(ctx, DP_OP_CT) && run->path.found == DP_PATH_HIT) {
+            c->n[DP_COUNTER_RECIRCULATED] += run->passes;       /* It walked no masks. */
+            c->n[DP_COUNTER_PATH_HIT]++;
+        } else if (run->uncommon) {
             c->n[DP_COUNTER_RECIRCULATED] += run->passes < DP_MAX_PASSES ? run->passes : DP_MAX_PASSES - 1;
             c->n[DP_COUNTER_MASK_HIT] += run->walked.hits;
             c->n[DP_COUNTER_MASKS_WALKED] += run->walked.masks;
             if (!DP_OMITS_OP(ctx, DP_OP_CT)) {
-                c->n[DP_COUNTER_PATH_HIT] += run->path.found == DP_PATH_HIT;
                 c->n[DP_COUNTER_PATH_MISS] += run->path.found == DP_PATH_MISS;
             }
         }

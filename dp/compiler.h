@@ -51,8 +51,14 @@ DP_RAW_ACCESS(16)
 DP_RAW_ACCESS(32)
 DP_RAW_ACCESS(64)
 
-/* Reads or writes shared memory that the other side changes at the same time, exactly once and whole. */
+/* Reads or writes shared memory that the other side changes at the same time, exactly once and whole.  To
+ * ThreadSanitizer volatile says nothing: there they are the loads and stores of x86. */
+#ifdef DP_THREAD_SANITIZER
+#define DP_READ_ONCE(X) __atomic_load_n(&(X), __ATOMIC_ACQUIRE)
+#define DP_WRITE_ONCE(X, V) __atomic_store_n(&(X), (V), __ATOMIC_RELEASE)
+#else
 #define DP_READ_ONCE(X) (*(const volatile __typeof__(X) *) &(X))
 #define DP_WRITE_ONCE(X, V) (*(volatile __typeof__(X) *) &(X) = (V))
+#endif
 
 #endif /* dp/compiler.h */

@@ -5,9 +5,8 @@
 
 #include "dp/table.h"
 
-/* Adds a packet of 'len' bytes to the statistics of flow 'flow'.  'tcp_flags' are in host byte order, 0 if it has
- * none. */
-DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags)
+/* Where this CPU's statistics begin. */
+DP_INLINE __u32 dp_count_begin(struct dp_ctx *ctx)
 {
     __u32 shard = dp_cpu(ctx);
     __u32 shared = dp_shared_shards(ctx);
@@ -15,23 +14,35 @@ DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_fla
     if (shared) {
         shard %= shared;
     }
+    return shard * dp_n_flows(ctx);
+}
 
-    struct dp_stats *stats = dp_stats_at(ctx, shard * dp_n_flows(ctx) + flow);
+/* Adds a packet of 'len' bytes to the statistics of flow 'flow', which begin at 'begin'.  'tcp_flags' are in host byte
+ * order, 0 if it has none. */
+DP_INLINE void dp_count_from(struct dp_ctx *ctx, __u32 begin, __u64 ticks, __u32 flow, __u32 len, __u32 tcp_flags)
+{
+    struct dp_stats *stats = dp_stats_at(ctx, begin + flow);
 
     if (!stats) {
         return;
     }
-    if (DP_UNLIKELY(shared)) {
+    if (DP_UNLIKELY(dp_shared_shards(ctx))) {
         __sync_fetch_and_add(&stats->packets, 1);
         __sync_fetch_and_add(&stats->bytes, len);
     } else {
         stats->packets++;
         stats->bytes += len;
     }
-    stats->used = dp_ticks(ctx);
+    stats->used = ticks;
     if (tcp_flags & ~stats->tcp_flags) {
         stats->tcp_flags |= tcp_flags;
     }
+}
+
+/* As dp_count_from(), of one flow. */
+DP_INLINE void dp_count(struct dp_ctx *ctx, __u32 flow, __u32 len, __u32 tcp_flags)
+{
+    dp_count_from(ctx, dp_count_begin(ctx), dp_ticks(ctx), flow, len, tcp_flags);
 }
 
 #endif /* dp/count.h */

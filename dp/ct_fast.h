@@ -18,6 +18,16 @@ struct dp_ct_segment {
     __u32 seq, ack, len, win;
 };
 
+/* Whether IPv4's header has no options, is no fragment's, and has a good checksum. */
+DP_INLINE int dp_ct_fast_ip4_is_good(const __u8 *ip)
+{
+    __u64 first = dp_load64(ip), second = dp_load64(ip + 8);
+
+    return ip[0] == 0x45 && !(dp_load16(ip + 6) & DP_SWAP16(0x3fff))
+        && dp_ct_sum_is_good((first & 0xffffffff) + (first >> 32) + (second & 0xffffffff) + (second >> 32)
+                             + dp_load32(ip + 16));
+}
+
 /* Reads addresses and protocol.  Returns 0 if the packet is not for this file. */
 DP_INLINE int dp_ct_fast_ip(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t)
 {
@@ -25,15 +35,8 @@ DP_INLINE int dp_ct_fast_ip(struct dp_ctx *ctx, const struct dp_frame *frame, st
 
     if (frame->has & DP_HAS_IP4) {
         const __u8 *ip = dp_at(ctx, l3, DP_IP4_LEN);
-        __u64 sum = 0;
 
-        if (!ip || ip[0] != 0x45 || dp_load16(ip + 6) & DP_SWAP16(0x3fff)) {
-            return 0;
-        }
-        for (int i = 0; i < DP_IP4_LEN; i += 4) {
-            sum += dp_load32(ip + i);
-        }
-        if (!dp_ct_sum_is_good(sum)) {
+        if (!ip || !dp_ct_fast_ip4_is_good(ip)) {
             return 0;
         }
         t->v6 = 0;
@@ -60,6 +63,30 @@ DP_INLINE int dp_ct_fast_ip(struct dp_ctx *ctx, const struct dp_frame *frame, st
     return 0;
 }
 
+/* Reads TCP's header at 'p', with 'l4_len' bytes from there on.  Returns as dp_ct_fast_ip(). */
+DP_INLINE int dp_ct_fast_tcp(const __u8 *p, __u32 l4_len, struct dp_ct_segment *s)
+{
+    __u32 len = (p[12] >> 4) * 4;
+
+    if ((p[13] & (DP_TCP_FIN | DP_TCP_SYN | DP_TCP_RST | DP_TCP_ACK | DP_TCP_URG)) != DP_TCP_ACK || len < DP_TCP_LEN
+        || len > l4_len) {
+        return 0;
+    }
+    s->seq = dp_ntohl(dp_load_be32(p + 4));
+    s->ack = dp_ntohl(dp_load_be32(p + 8));
+    s->win = dp_ntohs(dp_load_be16(p + 14));
+    s->len = l4_len - len;
+    return 1;
+}
+
+/* The same of UDP. */
+DP_INLINE int dp_ct_fast_udp(const __u8 *p, __u32 l4_len)
+{
+    __u32 len = dp_ntohs(dp_load_be16(p + 4));
+
+    return len >= DP_UDP_LEN && len <= l4_len;
+}
+
 /* Reads ports, and '*s' of TCP.  Returns as dp_ct_fast_ip(). */
 DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t,
                             struct dp_ct_segment *s)
@@ -70,22 +97,12 @@ DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, st
     __asm__ volatile("" ::: "memory");  /* The compiler would keep 32 bits of a pointer into the packet. */
     if (t->proto == DP_IP_TCP) {
         p = dp_at(ctx, l4, DP_TCP_LEN);
-        if (!p || (p[13] & (DP_TCP_FIN | DP_TCP_SYN | DP_TCP_RST | DP_TCP_ACK | DP_TCP_URG)) != DP_TCP_ACK) {
+        if (!p || !dp_ct_fast_tcp(p, frame->l4_len, s)) {
             return 0;
         }
-
-        __u32 len = (p[12] >> 4) * 4;
-
-        if (len < DP_TCP_LEN || len > frame->l4_len) {
-            return 0;
-        }
-        s->seq = dp_ntohl(dp_load_be32(p + 4));
-        s->ack = dp_ntohl(dp_load_be32(p + 8));
-        s->win = dp_ntohs(dp_load_be16(p + 14));
-        s->len = frame->l4_len - len;
     } else if (t->proto == DP_IP_UDP) {
         p = dp_at(ctx, l4, DP_UDP_LEN);
-        if (!p || dp_ntohs(dp_load_be16(p + 4)) < DP_UDP_LEN || dp_ntohs(dp_load_be16(p + 4)) > frame->l4_len) {
+        if (!p || !dp_ct_fast_udp(p, frame->l4_len)) {
             return 0;
         }
     } else {

@@ -36,7 +36,10 @@ struct dp_path_walk {
     __u32 n_flows;                      /* Passes, */
     __u32 pad;
     struct { __u32 flow, len; } flow[DP_PATH_FLOWS];            /* and the first of them. */
-    struct { __u64 before, after; } window[DP_PATH_CONNS];      /* Of a packet that is done here. */
+    struct { __u64 before, after; __u32 ref; } conn[DP_PATH_CONNS];     /* Of a packet that is done here: windows, */
+    __u64 out_addr[4];                  /* and what its microflow makes of it, as in struct dp_micro and dp_micro6. */
+    __u32 out_ports;
+    __u32 addr_change;
     __u32 sets;                         /* DP_PATH_SETS_* */
     __u32 pause;                        /* Of all runs here: so many packets teach nothing, as there was no room. */
     struct dp_path made;                /* Of a packet that a path is learned from. */
@@ -61,12 +64,15 @@ struct dp_path_walk {
 /* What is read of a packet. */
 struct dp_path_packet {
     struct dp_path_bits bits;
-    struct dp_ct_tuple tuple;           /* All but zone. */
     struct dp_ct_segment segment;
-    __u64 addr;                         /* As in struct dp_micro. */
+    __u64 addr;                         /* As in struct dp_micro, */
+    __u64 addr6[4];                     /* and in struct dp_micro6. */
     __u32 ports;
     __u32 len;                          /* With a tag in VLAN acceleration. */
+    __u32 l4_len;
     __u16 tcp_flags;                    /* Memory order. */
+    __u8 v6;
+    __u8 tcp;                           /* Else UDP. */
 };
 
 /* A hash of IPv6's addresses. */
@@ -93,10 +99,10 @@ DP_INLINE __u32 dp_path_hash(const struct dp_path_head *head, __u32 key, __u64 a
 DP_INLINE int dp_micro_is_current(struct dp_ctx *ctx, const struct dp_micro *micro)
 {
     for (int i = 0; i < DP_PATH_CONNS; i++) {
-        __u32 ref = micro->conn[i].ref;
+        __u32 ref = DP_READ_ONCE(micro->conn[i].ref);
         const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(ref));
 
-        if (ref && (!life || DP_READ_ONCE(life->version) != micro->conn[i].version)) {
+        if (ref && (!life || DP_READ_ONCE(life->version) != DP_READ_ONCE(micro->conn[i].version))) {
             return 0;
         }
     }
@@ -121,10 +127,12 @@ DP_INLINE int dp_path_is_current(struct dp_ctx *ctx, const struct dp_path *path)
     return 1;
 }
 
-/* Nobody uses an entry any more that is out of date. */
-DP_INLINE void dp_micro_give_up(struct dp_micro *micro, __u32 word)
+/* Nobody begins to use an entry any more that is out of date. */
+DP_INLINE void dp_micro_give_up(struct dp_path_head *head, struct dp_micro *micro, __u32 word)
 {
-    __sync_val_compare_and_swap(&micro->word, word, word - DP_PATH_READY + DP_PATH_STALE);
+    if (__sync_val_compare_and_swap(&micro->word, word, DP_PATH_FREE) == word) {
+        __sync_fetch_and_add(&head->n_micros, -1);
+    }
 }
 
 DP_INLINE void dp_path_give_up(struct dp_path *path)
@@ -157,32 +165,14 @@ DP_INLINE __u32 dp_path_read_link(struct dp_ctx *ctx, struct dp_path_packet *p, 
     return *is_ip6 || DP_BE16_IS(type, DP_ETH_IP4) ? l3 : 0;
 }
 
-/* Reads the length of the packet at 'l3', and what its path compares.  Returns that of the transport's part; 0: as
- * above. */
-DP_INLINE __u32 dp_path_read_ip(struct dp_ctx *ctx, struct dp_path_packet *p, __u32 l3, int is_ip6)
+/* Reads IPv4's header at 'l3', behind which there are eight bytes.  Returns the protocol; 0: as above. */
+DP_INLINE __u32 dp_path_read_ip4(struct dp_ctx *ctx, struct dp_path_packet *p, __u32 l3)
 {
-    const __u8 *ip = dp_at(ctx, l3, DP_IP4_LEN);
-    __u32 size = dp_len(ctx) - l3;
-    __u32 len;
+    const __u8 *ip = dp_at(ctx, l3, DP_IP4_LEN + DP_UDP_LEN);
+    __u32 size = dp_len(ctx) - l3, len;
 
-    if (!ip) {
-        return 0;
-    }
-    if (is_ip6) {
-        DP_PATH_LOOK_AGAIN();
-        ip = dp_at(ctx, l3, DP_IP6_LEN);
-        if (!ip || DP_OMITS(ctx, DP_PART(IP6))) {
-            return 0;
-        }
-        p->bits.ip = DP_PATH_IP6(dp_load32(ip), ip[7]);
-        len = dp_ntohs(dp_load_be16(ip + 4)) + DP_IP6_LEN;
-        if (DP_TAKES_SKBS && len == DP_IP6_LEN && dp_is_big(ctx)) {
-            len = dp_big_len(size - DP_IP6_LEN) + DP_IP6_LEN;
-        }
-        return len <= size ? len - DP_IP6_LEN : 0;
-    }
     /* A checksum of 0xffff, which no sender makes, becomes 0 where it is updated. */
-    if (ip[0] != 0x45 || dp_load16(ip + 10) == 0xffff) {
+    if (!ip || !dp_ct_fast_ip4_is_good(ip) || dp_load16(ip + 10) == 0xffff) {
         return 0;
     }
     p->bits.ip = DP_PATH_IP4(ip[1], ip[8]);
@@ -191,65 +181,98 @@ DP_INLINE __u32 dp_path_read_ip(struct dp_ctx *ctx, struct dp_path_packet *p, __
     if (DP_TAKES_SKBS && !len && dp_is_big(ctx)) {
         len = dp_big_len(size);
     }
-    return len >= DP_IP4_LEN && len <= size ? len - DP_IP4_LEN : 0;
+    p->l4_len = len - DP_IP4_LEN;
+    return len >= DP_IP4_LEN && len <= size ? ip[9] : 0;
+}
+
+/* The same of IPv6. */
+DP_INLINE __u32 dp_path_read_ip6(struct dp_ctx *ctx, struct dp_path_packet *p, __u32 l3)
+{
+    const __u8 *ip = dp_at(ctx, l3, DP_IP6_LEN + DP_UDP_LEN);
+    __u32 size = dp_len(ctx) - l3;
+
+    if (!ip || DP_OMITS(ctx, DP_PART(IP6))) {
+        return 0;
+    }
+    p->bits.ip = DP_PATH_IP6(dp_load32(ip), ip[7]);
+    for (int i = 0; i < 4; i++) {
+        p->addr6[i] = dp_load64(ip + 8 + 8 * i);
+    }
+    p->l4_len = dp_ntohs(dp_load_be16(ip + 4));
+    if (DP_TAKES_SKBS && !p->l4_len && dp_is_big(ctx)) {
+        p->l4_len = dp_big_len(size - DP_IP6_LEN);
+    }
+    return p->l4_len + DP_IP6_LEN <= size ? ip[6] : 0;
 }
 
 /* Whether the packet is CHECKSUM_PARTIAL. */
-DP_INLINE int dp_path_is_unfinished(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_path_packet *p)
+DP_INLINE int dp_path_is_unfinished(struct dp_ctx *ctx, const struct dp_path_packet *p, __u32 l3, __u32 l4)
 {
     const __u8 *field, *addr;
     __u64 sum;
 
     DP_PATH_LOOK_AGAIN();
-    field = dp_at(ctx, (frame->l4 & DP_OFS_MASK) + (p->tuple.proto == DP_IP_TCP ? 16 : 6), 2);
-    if (p->tuple.v6) {
-        addr = dp_at(ctx, (frame->l3 & DP_OFS_MASK) + 8, 32);
+    field = dp_at(ctx, l4 + (p->tcp ? 16 : 6), 2);
+    if (p->v6) {
+        addr = dp_at(ctx, l3 + 8, 32);
         sum = addr ? dp_pending_sum(addr, 4) : 0;
     } else {
-        addr = dp_at(ctx, (frame->l3 & DP_OFS_MASK) + 12, 8);
+        addr = dp_at(ctx, l3 + 12, 8);
         sum = addr ? dp_pending_sum(addr, 1) : 0;
     }
-    return !field || !addr || dp_is_pending(dp_load16(field), sum, p->tuple.proto, frame->l4_len);
+    return !field || !addr || dp_is_pending(dp_load16(field), sum, p->tcp ? DP_IP_TCP : DP_IP_UDP, p->l4_len);
+}
+
+/* Reads the transport's header at 'l4'.  Returns 0 if the packet is not for this file. */
+DP_INLINE int dp_path_read_l4(struct dp_ctx *ctx, struct dp_path_packet *p, __u32 l4)
+{
+    const __u8 *at;
+
+    DP_PATH_LOOK_AGAIN();
+    if (p->tcp) {
+        at = dp_at(ctx, l4, DP_TCP_LEN);
+        if (!at || !dp_ct_fast_tcp(at, p->l4_len, &p->segment)) {
+            return 0;
+        }
+        p->tcp_flags = dp_load16(at + 12) & DP_SWAP16(0x0fff);
+    } else {
+        at = dp_at(ctx, l4, DP_UDP_LEN);
+        if (!at || !dp_ct_fast_udp(at, p->l4_len)) {
+            return 0;
+        }
+        p->tcp_flags = 0;
+    }
+    p->ports = dp_load32(at);
+    return p->ports & 0xffff && p->ports >> 16;
 }
 
 /* Reads the packet; fills the layers of '*frame' as dp_parse() would.  Returns 0 if it is not for this file. */
 DP_INLINE int dp_path_read(struct dp_ctx *ctx, struct dp_frame *frame, struct dp_path_packet *p)
 {
     int is_ip6;
-    __u32 l3 = dp_path_read_link(ctx, p, &is_ip6);
-    __u32 len = l3 ? dp_path_read_ip(ctx, p, l3, is_ip6) : 0;
-    const __u8 *l4;
-    __u32 ofs;
+    __u32 l3 = dp_path_read_link(ctx, p, &is_ip6), l4, proto;
 
-    if (!len || (!DP_TAKES_SKBS && dp_out_of_reach(ctx))) {
+    if (!l3) {
         return 0;
     }
-    dp_frame_layers(frame, DP_NO_LAYER, l3, l3 + (is_ip6 ? DP_IP6_LEN : DP_IP4_LEN), len);
-    frame->has = is_ip6 ? DP_HAS_IP6 : DP_HAS_IP4;
-    if (!dp_ct_fast_ip(ctx, frame, &p->tuple)) {
+    if (is_ip6) {
+        proto = dp_path_read_ip6(ctx, p, l3);
+        l4 = l3 + DP_IP6_LEN;
+    } else {
+        proto = dp_path_read_ip4(ctx, p, l3);
+        l4 = l3 + DP_IP4_LEN;
+    }
+    if ((proto != DP_IP_TCP && proto != DP_IP_UDP) || (!DP_TAKES_SKBS && dp_out_of_reach(ctx))) {
         return 0;
     }
-    frame->has |= p->tuple.proto == DP_IP_TCP ? DP_HAS_TCP : DP_HAS_UDP;
-    if (frame->l4_len < (p->tuple.proto == DP_IP_TCP ? DP_TCP_LEN : DP_UDP_LEN)
-        || !dp_ct_fast_l4(ctx, frame, &p->tuple, &p->segment)) {
+    p->v6 = is_ip6;
+    p->tcp = proto == DP_IP_TCP;
+    if (!dp_path_read_l4(ctx, p, l4)) {
         return 0;
     }
-    DP_PATH_LOOK_AGAIN();
-    ofs = frame->l4 & DP_OFS_MASK;
-    l4 = dp_at(ctx, ofs, DP_UDP_LEN);
-    if (!l4) {
-        return 0;
-    }
-    p->ports = dp_load32(l4);
-    p->tcp_flags = 0;
-    if (p->tuple.proto == DP_IP_TCP) {
-        l4 = dp_at(ctx, ofs, DP_TCP_LEN);
-        if (!l4) {
-            return 0;
-        }
-        p->tcp_flags = dp_load16(l4 + 12) & DP_SWAP16(0x0fff);
-    }
-    return DP_OMITS(ctx, DP_PART_CHECKSUM) || !frame->local_stack || !dp_path_is_unfinished(ctx, frame, p);
+    dp_frame_layers(frame, DP_NO_LAYER, l3, l4, p->l4_len);
+    frame->has = (is_ip6 ? DP_HAS_IP6 : DP_HAS_IP4) | (p->tcp ? DP_HAS_TCP : DP_HAS_UDP);
+    return DP_OMITS(ctx, DP_PART_CHECKSUM) || !frame->local_stack || !dp_path_is_unfinished(ctx, p, l3, l4);
 }
 
 /* Whether the headers have the bits that the path's flows compare. */
@@ -257,7 +280,7 @@ DP_INLINE int dp_path_matches(const struct dp_path *path, const struct dp_path_p
 {
     __u64 difference = ((p->bits.eth[0] & path->mask.eth[0]) ^ path->value.eth[0])
         | ((p->bits.eth[1] & path->mask.eth[1]) ^ path->value.eth[1]) | ((p->bits.ip & path->mask.ip) ^ path->value.ip)
-        | ((p->tcp_flags & path->tcp_mask) ^ path->tcp_value) | (path->v6 ^ p->tuple.v6);
+        | ((p->tcp_flags & path->tcp_mask) ^ path->tcp_value) | (path->v6 ^ p->v6);
 
     return !difference;
 }
@@ -267,30 +290,30 @@ DP_INLINE int dp_path_matches(const struct dp_path *path, const struct dp_path_p
 DP_INLINE int dp_path_judge(struct dp_ctx *ctx, struct dp_path_walk *walk, const struct dp_path_packet *p,
                             const struct dp_micro_conn *conn, int i, __u32 now, __u32 fresh, int *current)
 {
-    const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(conn->ref));
-    __u32 d = DP_CT_REF_REPLY(conn->ref);
+    __u32 ref = DP_READ_ONCE(conn->ref), d = DP_CT_REF_REPLY(ref);
+    const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(ref));
     __u64 state, own, others;
 
-    if (!life || DP_READ_ONCE(life->version) != conn->version) {
+    if (!life || DP_READ_ONCE(life->version) != DP_READ_ONCE(conn->version)) {
         *current = 0;
         return 0;
     }
+    walk->conn[i].ref = ref;
     state = DP_READ_ONCE(life->state);
     if (state & DP_CT_DEAD || (__s32) (now - DP_READ_ONCE(life->used)) >= (__s32) fresh) {
         return 0;
     }
-    if (p->tuple.proto != DP_IP_TCP) {
+    if (!p->tcp) {
         return DP_CT_CLASS(state) == DP_CT_TM_OTHER_BIDIR;
     }
     own = d ? DP_READ_ONCE(life->window[1]) : DP_READ_ONCE(life->window[0]);
     others = d ? DP_READ_ONCE(life->window[0]) : DP_READ_ONCE(life->window[1]);
-    walk->window[i].before = own;
-    return dp_ct_fast_is_steady(state) && dp_ct_fast_judge(&p->segment, state, own, others, d, &walk->window[i].after);
+    walk->conn[i].before = own;
+    return dp_ct_fast_is_steady(state) && dp_ct_fast_judge(&p->segment, state, own, others, d, &walk->conn[i].after);
 }
 
 /* Notes the packet in its connections, each of which dp_path_judge() has asked. */
-DP_INLINE void dp_path_track(struct dp_ctx *ctx, const struct dp_path_walk *walk, const struct dp_micro *micro, __u32 n,
-                             int tcp, __u32 now)
+DP_INLINE void dp_path_track(struct dp_ctx *ctx, const struct dp_path_walk *walk, __u32 n, int tcp, __u32 now)
 {
     DP_NO_UNROLL
     for (int i = 0; i < DP_PATH_CONNS; i++) {
@@ -298,7 +321,7 @@ DP_INLINE void dp_path_track(struct dp_ctx *ctx, const struct dp_path_walk *walk
             break;
         }
 
-        __u32 ref = micro->conn[i].ref;
+        __u32 ref = walk->conn[i].ref;
         struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(ref));
 
         if (!life) {
@@ -307,60 +330,74 @@ DP_INLINE void dp_path_track(struct dp_ctx *ctx, const struct dp_path_walk *walk
         if (tcp) {
             __u64 *word = DP_CT_REF_REPLY(ref) ? &life->window[1] : &life->window[0];
 
-            dp_ct_put_window(word, walk->window[i].before, walk->window[i].after);
+            dp_ct_put_window(word, walk->conn[i].before, walk->conn[i].after);
         }
         dp_ct_refresh(life, now);
     }
 }
 
+/* Counts the packet in each of its flows. */
+DP_INLINE void dp_path_count(struct dp_ctx *ctx, const struct dp_path *path, const struct dp_path_packet *p)
+{
+    __u32 tcp_flags = dp_ntohs((dp_be16) { p->tcp_flags });
+    __u32 begin = dp_count_begin(ctx);
+    __u64 ticks = dp_ticks(ctx);
+
+    DP_NO_UNROLL
+    for (int i = 0; i < DP_PATH_FLOWS; i++) {
+        if (i >= path->n_flows) {
+            break;
+        }
+
+        dp_count_from(ctx, begin, ticks, path->flow[i].flow, p->len + path->flow[i].growth, tcp_flags);
+    }
+}
+
 /* Writes IPv4's header. */
-DP_INLINE void dp_path_write_ip4(__u8 *ip, const struct dp_path *path, const struct dp_micro *micro, __u64 bits)
+DP_INLINE void dp_path_write_ip4(__u8 *ip, const struct dp_path *path, const struct dp_path_walk *walk, __u64 bits)
 {
     __u64 new = path->set.ip | (bits & path->kept.ip);
     __u32 tos = DP_PATH_IP_FIRST(bits), new_tos = DP_PATH_IP_FIRST(new);
     __u32 ttl = DP_PATH_IP_TTL(bits), new_ttl = DP_PATH_IP_TTL(new);
 
-    if (new == bits && !micro->addr_change) {
+    if (new == bits && !walk->addr_change) {
         return;
     }
     ip[1] = new_tos;
     ip[8] = new_ttl;
-    dp_store64(ip + 12, micro->out_addr);
-    dp_csum_apply(ip + 10, micro->addr_change + dp_csum_change16(dp_htons(tos).raw, dp_htons(new_tos).raw)
+    dp_store64(ip + 12, walk->out_addr[0]);
+    dp_csum_apply(ip + 10, walk->addr_change + dp_csum_change16(dp_htons(tos).raw, dp_htons(new_tos).raw)
                   + dp_csum_change16(dp_htons(ttl << 8).raw, dp_htons(new_ttl << 8).raw));
 }
 
 /* Writes IPv6's header.  Returns what that adds to a sum over the packet. */
-DP_INLINE __u64 dp_path_write_ip6(__u8 *ip, const struct dp_path *path, const struct dp_micro *micro,
-                                  const struct dp_micro6 *micro6, __u64 bits)
+DP_INLINE __u64 dp_path_write_ip6(__u8 *ip, const struct dp_path *path, const struct dp_path_walk *walk, __u64 bits)
 {
     __u64 new = path->set.ip | (bits & path->kept.ip);
     __u32 ttl = DP_PATH_IP_TTL(bits), new_ttl = DP_PATH_IP_TTL(new);
 
-    if (micro->addr_change) {
+    if (walk->addr_change) {
         for (int i = 0; i < 4; i++) {
-            dp_store64(ip + 8 + 8 * i, micro6->out_addr[i]);
+            dp_store64(ip + 8 + 8 * i, walk->out_addr[i]);
         }
     }
     if (new == bits) {
-        return micro->addr_change;
+        return walk->addr_change;
     }
     dp_store32(ip, DP_PATH_IP_FIRST(new));
     ip[7] = new_ttl;
-    return micro->addr_change + dp_csum_change32(DP_PATH_IP_FIRST(bits), DP_PATH_IP_FIRST(new))
+    return walk->addr_change + dp_csum_change32(DP_PATH_IP_FIRST(bits), DP_PATH_IP_FIRST(new))
         + dp_csum_change16(dp_htons(ttl).raw, dp_htons(new_ttl).raw);
 }
 
 /* Writes what the path and the microflow say into the headers. */
 DP_INLINE void dp_path_write(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_path *path,
-                             const struct dp_micro *micro, const struct dp_micro6 *micro6,
-                             const struct dp_path_packet *p)
+                             const struct dp_path_walk *walk, const struct dp_path_packet *p)
 {
     __u32 ofs = frame->l4 & DP_OFS_MASK;
     __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
     __u8 *l4 = dp_at(ctx, ofs, 4);
-    int tcp = p->tuple.proto == DP_IP_TCP;
-    __u32 csum_flags = tcp ? 0 : DP_CSUM_UDP;
+    __u32 csum_flags = p->tcp ? 0 : DP_CSUM_UDP;
     __u64 changes = 0;
     __u8 *ip;
 
@@ -368,27 +405,27 @@ DP_INLINE void dp_path_write(struct dp_ctx *ctx, const struct dp_frame *frame, c
         dp_store64(eth, path->set.eth[0] | (p->bits.eth[0] & path->kept.eth[0]));
         dp_store32(eth + 8, (__u32) (path->set.eth[1] | (p->bits.eth[1] & path->kept.eth[1])));
     }
-    if (l4 && micro->port_change) {
-        dp_store32(l4, micro->out_ports);
+    if (l4 && walk->out_ports != p->ports) {
+        dp_store32(l4, walk->out_ports);
     }
     DP_PATH_LOOK_AGAIN();
-    if (p->tuple.v6 && !DP_OMITS(ctx, DP_PART(IP6))) {
+    if (p->v6 && !DP_OMITS(ctx, DP_PART(IP6))) {
         ip = dp_at(ctx, frame->l3 & DP_OFS_MASK, DP_IP6_LEN);
-        changes = ip ? dp_path_write_ip6(ip, path, micro, micro6, p->bits.ip) : 0;
+        changes = ip ? dp_path_write_ip6(ip, path, walk, p->bits.ip) : 0;
         if (changes) {
             dp_csum_packet(ctx, changes);
         }
     } else {
         ip = dp_at(ctx, frame->l3 & DP_OFS_MASK, DP_IP4_LEN);
         if (ip) {
-            dp_path_write_ip4(ip, path, micro, p->bits.ip);
+            dp_path_write_ip4(ip, path, walk, p->bits.ip);
         }
     }
-    if (micro->addr_change) {
-        dp_csum_transport(ctx, ofs + (tcp ? 16 : 6), micro->addr_change, DP_CSUM_PSEUDO | csum_flags);
+    if (walk->addr_change) {
+        dp_csum_transport(ctx, ofs + (p->tcp ? 16 : 6), walk->addr_change, DP_CSUM_PSEUDO | csum_flags);
     }
-    if (micro->port_change) {
-        dp_csum_transport(ctx, ofs + (tcp ? 16 : 6), micro->port_change, csum_flags);
+    if (walk->out_ports != p->ports) {
+        dp_csum_transport(ctx, ofs + (p->tcp ? 16 : 6), dp_csum_change32(p->ports, walk->out_ports), csum_flags);
     }
 }
 
@@ -407,19 +444,20 @@ DP_INLINE int dp_path_write_tags(struct dp_ctx *ctx, const struct dp_path *path)
         && dp_tag_push(ctx, pushed.vlan.tpid, pushed.vlan.tci) == DP_TAG_FAILED ? -1 : 0;
 }
 
-/* The packet's microflow among the two places that it may have, and its word; NULL if there is none. */
+/* The packet's microflow among the places that it may have, and its first words; NULL if there is none. */
 DP_INLINE struct dp_micro *dp_path_find(struct dp_ctx *ctx, __u32 first, __u32 key, const struct dp_path_packet *p,
-                                        __u32 *word, const struct dp_micro6 **micro6)
+                                        __u64 *begin, const struct dp_micro6 **micro6)
 {
-    DP_UNROLL
-    for (__u32 i = 0; i < 2; i++) {
+    DP_NO_UNROLL
+    for (__u32 i = 0; i < DP_MICRO_PLACES; i++) {
         struct dp_micro *micro = dp_micros_at(ctx, first ^ i);
 
         if (!micro) {
             continue;
         }
-        *word = DP_READ_ONCE(micro->word);
-        if (DP_MICRO_KEY(*word) == key && micro->addr == p->addr && micro->ports == p->ports) {
+        *begin = DP_READ_ONCE(micro->begin);
+        if (DP_MICRO_KEY(DP_MICRO_WORD(*begin)) == key && DP_READ_ONCE(micro->addr) == p->addr
+            && DP_READ_ONCE(micro->ports) == p->ports) {
             *micro6 = dp_micros6_at(ctx, first ^ i);
             return micro;
         }
@@ -428,10 +466,25 @@ DP_INLINE struct dp_micro *dp_path_find(struct dp_ctx *ctx, __u32 first, __u32 k
 }
 
 /* Whether IPv6 addresses are the packet's. */
-DP_INLINE int dp_path_has_addresses(const struct dp_micro6 *m, const struct dp_ct_tuple *t)
+DP_INLINE int dp_path_has_addresses(const struct dp_micro6 *m, const __u64 *addr6)
 {
-    return m && !((m->addr[0] ^ t->addr[0][0]) | (m->addr[1] ^ t->addr[0][1]) | (m->addr[2] ^ t->addr[1][0])
-                  | (m->addr[3] ^ t->addr[1][1]));
+    return !((DP_READ_ONCE(m->addr[0]) ^ addr6[0]) | (DP_READ_ONCE(m->addr[1]) ^ addr6[1])
+             | (DP_READ_ONCE(m->addr[2]) ^ addr6[2]) | (DP_READ_ONCE(m->addr[3]) ^ addr6[3]));
+}
+
+/* Reads what the microflow makes of its packets. */
+DP_INLINE void dp_path_read_micro(struct dp_path_walk *walk, const struct dp_micro *micro,
+                                  const struct dp_micro6 *micro6, __u64 begin, int is_ip6)
+{
+    walk->addr_change = DP_MICRO_ADDR_CHANGE(begin);
+    walk->out_ports = DP_READ_ONCE(micro->out_ports);
+    if (!is_ip6) {
+        walk->out_addr[0] = DP_READ_ONCE(micro->out_addr);
+    } else if (walk->addr_change) {
+        for (int i = 0; i < 4; i++) {
+            walk->out_addr[i] = DP_READ_ONCE(micro6->out_addr[i]);
+        }
+    }
 }
 
 /* Does all that is to be done to the packet, or nothing: DP_FATE_PASSES.  Returns an enum dp_fate with 'arg' as a
@@ -439,46 +492,47 @@ DP_INLINE int dp_path_has_addresses(const struct dp_micro6 *m, const struct dp_c
 DP_STAGE __u64 dp_path_run(struct dp_ctx *ctx, struct dp_path_walk *walk, struct dp_frame *frame, union dp_key *key,
                            __u32 in_port)
 {
-    const struct dp_path_head *head = dp_path_head_at(ctx, 0);
-    __u32 now = DP_CT_NOW(ctx);
+    struct dp_path_head *head = dp_path_head_at(ctx, 0);
     const struct dp_micro6 *micro6 = 0;
-    struct dp_path_packet p;
+    struct dp_path_packet p = { 0 };
     struct dp_micro *micro;
     struct dp_path *path;
-    __u32 word = 0, wanted, n;
-    int current = 1, tcp;
+    __u32 word, wanted, n, now;
+    __u64 begin = 0;
+    int current = 1;
 
     if (!walk || !frame || !key || !head || in_port > DP_MICRO_MOST_PORT) {
         return DP_FATE_PASSES;
     }
     walk->found = DP_PATH_MISS;
-    p.segment = (struct dp_ct_segment) { 0 };
     if (!dp_path_read(ctx, frame, &p)) {
         return DP_FATE_PASSES;
     }
-    tcp = p.tuple.proto == DP_IP_TCP;
-    wanted = DP_MICRO(in_port, tcp, 0, DP_TAKES_SKBS, DP_PATH_READY);
-    if (p.tuple.v6) {
-        p.addr = dp_path_fold6(head, (const __u64 *) p.tuple.addr);
+    wanted = DP_MICRO(in_port, p.tcp, 0, DP_TAKES_SKBS, DP_PATH_READY);
+    if (p.v6) {
+        p.addr = dp_path_fold6(head, p.addr6);
     }
-    micro = dp_path_find(ctx, dp_path_hash(head, wanted, p.addr, p.ports), wanted, &p, &word, &micro6);
+    micro = dp_path_find(ctx, dp_path_hash(head, wanted, p.addr, p.ports), wanted, &p, &begin, &micro6);
+    word = DP_MICRO_WORD(begin);
     path = micro ? dp_paths_at(ctx, DP_MICRO_PATH(word)) : 0;
-    if (!path || !micro6 || (p.tuple.v6 && !dp_path_has_addresses(micro6, &p.tuple))) {
+    if (!path || !micro6 || (p.v6 && !dp_path_has_addresses(micro6, p.addr6))) {
         return DP_FATE_PASSES;
     }
     if (DP_READ_ONCE(path->status) != DP_PATH_READY) {
-        dp_micro_give_up(micro, word);
+        dp_micro_give_up(head, micro, word);
         return DP_FATE_PASSES;
     }
     if (!dp_path_is_current(ctx, path)) {
         dp_path_give_up(path);
-        dp_micro_give_up(micro, word);
+        dp_micro_give_up(head, micro, word);
         return DP_FATE_PASSES;
     }
     if (!dp_path_matches(path, &p) || (DP_OMITS_OP(ctx, DP_OP_POP_VLAN) && path->pops)
         || (DP_OMITS_OP(ctx, DP_OP_PUSH_VLAN) && path->pushed)) {
         return DP_FATE_PASSES;
     }
+    now = DP_CT_NOW(ctx);
+    dp_path_read_micro(walk, micro, micro6, begin, p.v6);
     n = path->n_conns;
     DP_NO_UNROLL
     for (int i = 0; i < DP_PATH_CONNS; i++) {
@@ -488,33 +542,34 @@ DP_STAGE __u64 dp_path_run(struct dp_ctx *ctx, struct dp_path_walk *walk, struct
 
         if (!dp_path_judge(ctx, walk, &p, &micro->conn[i], i, now, head->fresh, &current)) {
             if (!current) {
-                dp_micro_give_up(micro, word);
+                dp_micro_give_up(head, micro, word);
             }
             return DP_FATE_PASSES;
         }
     }
+    if (DP_READ_ONCE(micro->turn) != DP_MICRO_TURN(begin)) {
+        return DP_FATE_PASSES;          /* Somebody writes it: what was read may be of two microflows. */
+    }
     if ((!DP_OMITS_OP(ctx, DP_OP_PUSH_VLAN) && path->pushed && !path->pops && !dp_can_grow(ctx, DP_VLAN_LEN))
-        || (DP_TAKES_SKBS && !tcp && (micro->addr_change | micro->port_change) && dp_checksum_outer(ctx, frame, key))) {
+        || (DP_TAKES_SKBS && !p.tcp && (walk->addr_change | (walk->out_ports ^ p.ports))
+            && dp_checksum_outer(ctx, frame, key))) {
         return DP_FATE_PASSES;
     }
-    dp_path_track(ctx, walk, micro, n, tcp, now);
-    DP_NO_UNROLL
-    for (int i = 0; i < DP_PATH_FLOWS; i++) {
-        if (i >= path->n_flows) {
-            break;
-        }
-
-        dp_count(ctx, path->flow[i].flow, p.len + path->flow[i].growth, dp_ntohs((dp_be16) { p.tcp_flags }));
-    }
+    dp_path_track(ctx, walk, n, p.tcp, now);
+    dp_path_count(ctx, path, &p);
     walk->n_flows = path->n_flows;
     walk->found = DP_PATH_HIT;
     if (!DP_OMITS(ctx, DP_PART_TRACE)) {
         walk->hit = DP_MICRO_PATH(word);
     }
-    key->skb_mark = path->skb_mark;
-    key->skb_priority = path->skb_priority;
+    if (DP_TAKES_SKBS) {
+        key->skb_mark = path->skb_mark;
+        key->skb_priority = path->skb_priority;
+    }
     dp_store64(&frame->len, DP_BYTES(0, 4, p.len + path->growth));
-    dp_path_write(ctx, frame, path, micro, micro6, &p);
+    if (path->edits | walk->addr_change | (walk->out_ports ^ p.ports)) {
+        dp_path_write(ctx, frame, path, walk, &p);
+    }
     return dp_path_write_tags(ctx, path) ? DP_FATED(DP_FATE_DROP, 0) : DP_FATED(DP_FATE_OUTPUT, path->to);
 }
 

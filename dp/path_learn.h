@@ -10,7 +10,7 @@
 #include "dp/path.h"
 
 #define DP_PATH_PROBES 4        /* Places that a path may have. */
-#define DP_PATH_PAUSE 64        /* Packets. */
+#define DP_PATH_PAUSE 128       /* Packets, at most. */
 #define DP_PATH_WORDS (sizeof(struct dp_path) / 8)
 
 #define DP_PATH_ARRIVED(WALK, FIELD) ((const __u8 *) (WALK)->arrived + __builtin_offsetof(union dp_key, FIELD))
@@ -229,6 +229,7 @@ DP_INLINE int dp_path_make(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
 
         dp_path_compose(ctx, walk, i);
     }
+    made->edits = (made->kept.eth[0] & made->kept.eth[1] & made->kept.ip) != ~0ull;
     dp_path_values(walk);
     return !(walk->sets & DP_PATH_REFUSED);
 }
@@ -243,10 +244,10 @@ DP_INLINE int dp_path_put(struct dp_ctx *ctx, struct dp_path *path, const struct
     if (!head || __sync_val_compare_and_swap(&path->status, DP_PATH_FREE, DP_PATH_WRITING) != DP_PATH_FREE) {
         return 0;
     }
-    path->to = made->to;
+    DP_WRITE_ONCE(path->to, made->to);
     DP_NO_UNROLL
     for (__u32 i = 1; i < DP_PATH_WORDS; i++) {
-        to[i] = from[i];
+        DP_WRITE_ONCE(to[i], from[i]);
     }
     __sync_lock_test_and_set(&path->status, DP_PATH_READY);
     __sync_fetch_and_add(&head->n_paths, 1);
@@ -293,14 +294,14 @@ DP_STAGE __u32 dp_path_share(struct dp_ctx *ctx, const struct dp_path_walk *walk
     return 0;
 }
 
-/* There is no room for what the packet would teach. */
+/* There is no room for what the packet would teach.  The pause has another length each time: packets that follow those
+ * without room teach something at last, also if they always come in the same order. */
 DP_INLINE void dp_path_no_room(struct dp_path_head *head, struct dp_path_walk *walk)
 {
-    walk->pause = DP_PATH_PAUSE;
-    __sync_fetch_and_add(&head->n_full, 1);
+    walk->pause = (__sync_fetch_and_add(&head->n_full, 1) + 1) * 37 % DP_PATH_PAUSE;
 }
 
-/* Whether the packet has a microflow, or both places are taken: then nothing is to be learned.  Gives up what is out
+/* Whether the packet has a microflow, or all places are taken: then nothing is to be learned.  Gives up what is out
  * of date. */
 DP_INLINE int dp_path_has_no_place(struct dp_ctx *ctx, struct dp_path_head *head, struct dp_path_walk *walk,
                                    __u32 first, __u32 key, __u64 addr, __u32 ports)
@@ -308,7 +309,7 @@ DP_INLINE int dp_path_has_no_place(struct dp_ctx *ctx, struct dp_path_head *head
     int taken = 0;
 
     DP_NO_UNROLL
-    for (__u32 i = 0; i < 2; i++) {
+    for (__u32 i = 0; i < DP_MICRO_PLACES; i++) {
         struct dp_micro *micro = dp_micros_at(ctx, first ^ i);
         __u32 word = micro ? DP_READ_ONCE(micro->word) : 0;
         struct dp_path *path;
@@ -322,16 +323,48 @@ DP_INLINE int dp_path_has_no_place(struct dp_ctx *ctx, struct dp_path_head *head
         }
         path = dp_paths_at(ctx, DP_MICRO_PATH(word));
         if (!path || DP_READ_ONCE(path->status) != DP_PATH_READY || !dp_micro_is_current(ctx, micro)) {
-            dp_micro_give_up(micro, word);
-        } else if (DP_MICRO_KEY(word) == key && micro->addr == addr && micro->ports == ports) {
+            dp_micro_give_up(head, micro, word);
+            taken--;
+        } else if (DP_MICRO_KEY(word) == key && DP_READ_ONCE(micro->addr) == addr
+                   && DP_READ_ONCE(micro->ports) == ports) {
+            DP_WRITE_ONCE(head->port[DP_MICRO_IN_PORT(key) % DP_PATH_PORTS], 1);
             return 1;
         }
     }
-    if (taken > 1) {
+    if (taken == DP_MICRO_PLACES) {
         dp_path_no_room(head, walk);
         return 1;
     }
     return 0;
+}
+
+/* A free place of those that begin with 'first', which is to be written; its number in '*index'.  NULL: there is
+ * none. */
+DP_INLINE struct dp_micro *dp_path_take(struct dp_ctx *ctx, __u32 first, __u32 *index)
+{
+    DP_NO_UNROLL
+    for (__u32 i = 0; i < DP_MICRO_PLACES; i++) {
+        struct dp_micro *micro = dp_micros_at(ctx, first ^ i);
+
+        if (micro && !__sync_val_compare_and_swap(&micro->word, DP_PATH_FREE, DP_PATH_WRITING)) {
+            DP_WRITE_ONCE(micro->turn, micro->turn + 1);
+            *index = first ^ i;
+            return micro;
+        }
+    }
+    return 0;
+}
+
+/* There is one microflow more.  A quarter of the entries is used at most: then there are twice as many.  Half of the
+ * microflows do not stand where they are looked for any more, and are learned again. */
+DP_INLINE void dp_path_count_micro(struct dp_path_head *head)
+{
+    __u32 n = __sync_fetch_and_add(&head->n_micros, 1);
+    __u32 last = DP_READ_ONCE(head->micro_last);
+
+    if (n > last / 4 && last < head->micro_most) {
+        __sync_val_compare_and_swap(&head->micro_last, last, 2 * last + 1);
+    }
 }
 
 /* Reads addresses and ports as the packet leaves.  Returns 0 if it cannot be told what became of checksums. */
@@ -340,7 +373,7 @@ DP_INLINE int dp_path_read_out(struct dp_ctx *ctx, const struct dp_path_walk *wa
 {
     const __u8 *ip = dp_at(ctx, frame->l3 & DP_OFS_MASK, walk->made.v6 ? DP_IP6_LEN : DP_IP4_LEN);
     const __u8 *l4 = dp_at(ctx, frame->l4 & DP_OFS_MASK, 4);
-    __u64 change = 0, moved = 0;
+    __u64 change = 0, moved = 0, out = 0;
     __u32 old, new;
 
     if (!ip || !l4) {
@@ -348,9 +381,7 @@ DP_INLINE int dp_path_read_out(struct dp_ctx *ctx, const struct dp_path_walk *wa
     }
     old = dp_load32(DP_PATH_ARRIVED(walk, tp_src));
     new = dp_load32(l4);
-    micro->out_ports = new;
-    micro->port_change = old == new ? 0 : dp_csum_fold(dp_csum_change32(old, new));
-    micro->out_addr = 0;
+    DP_WRITE_ONCE(micro->out_ports, new);
     for (int i = 0; i < 4; i++) {
         __u64 was = walk->addr[i], is = was;
 
@@ -360,16 +391,17 @@ DP_INLINE int dp_path_read_out(struct dp_ctx *ctx, const struct dp_path_walk *wa
             is = ip6 ? dp_load64(ip6 + 8 + 8 * i) : 0;
         } else if (!i) {
             is = dp_load64(ip + 12);
-            micro->out_addr = is;
+            out = is;
         } else {
             was = is = 0;
         }
-        micro6->addr[i] = was;
-        micro6->out_addr[i] = is;
+        DP_WRITE_ONCE(micro6->addr[i], was);
+        DP_WRITE_ONCE(micro6->out_addr[i], is);
         moved |= was ^ is;
         change += dp_csum_change32(was, is) + dp_csum_change32(was >> 32, is >> 32);
     }
-    micro->addr_change = moved || translated ? dp_csum_fold(change) : 0;
+    DP_WRITE_ONCE(micro->out_addr, out);
+    DP_WRITE_ONCE(micro->addr_change, moved || translated ? dp_csum_fold(change) : 0);
     return !(walk->sets & DP_PATH_SETS_ADDRESS && !moved) && !(walk->sets & DP_PATH_SETS_PORTS && old == new)
         && !(moved && !translated && !(walk->sets & DP_PATH_SETS_ADDRESS));
 }
@@ -394,9 +426,9 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
                            const union dp_key *key, const struct dp_ct_here *here)
 {
     struct dp_path_head *head = dp_path_head_at(ctx, 0);
-    struct dp_micro *micro = 0;
-    struct dp_micro6 *micro6 = 0;
-    __u32 n, first, wanted, ports, path, tcp;
+    struct dp_micro *micro;
+    struct dp_micro6 *micro6;
+    __u32 n, first, wanted, ports, path, tcp, index = 0;
     __u64 addr;
 
     if (!walk || !frame || !key || !here || !head) {
@@ -425,30 +457,22 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
         dp_path_no_room(head, walk);
         return 0;
     }
-    DP_NO_UNROLL
-    for (__u32 i = 0; i < 2; i++) {
-        struct dp_micro *place = dp_micros_at(ctx, first ^ i);
-
-        if (place && !__sync_val_compare_and_swap(&place->word, 0, DP_PATH_WRITING)) {
-            micro = place;
-            micro6 = dp_micros6_at(ctx, first ^ i);
-            break;
-        }
-    }
+    micro = dp_path_take(ctx, first, &index);
+    micro6 = dp_micros6_at(ctx, index);
     if (!micro) {
         return 0;
     }
     if (!micro6 || !dp_path_read_out(ctx, walk, frame, micro, micro6, here->translated)) {
-        __sync_lock_test_and_set(&micro->word, 0);
+        __sync_lock_test_and_set(&micro->word, DP_PATH_FREE);
         return 0;
     }
-    micro->addr = addr;
-    micro->ports = ports;
+    DP_WRITE_ONCE(micro->addr, addr);
+    DP_WRITE_ONCE(micro->ports, ports);
     for (__u32 i = 0; i < DP_PATH_CONNS; i++) {
-        micro->conn[i].ref = i < n ? here->steady[i].ref : 0;
-        micro->conn[i].version = i < n ? here->steady[i].version : 0;
+        DP_WRITE_ONCE(micro->conn[i].ref, i < n ? here->steady[i].ref : 0);
+        DP_WRITE_ONCE(micro->conn[i].version, i < n ? here->steady[i].version : 0);
     }
-    __sync_fetch_and_add(&head->n_micros, 1);
+    dp_path_count_micro(head);
     DP_WRITE_ONCE(head->port[key->in_port % DP_PATH_PORTS], 1);
     __sync_lock_test_and_set(&micro->word, wanted | DP_MICRO(0, 0, path - 1, 0, 0));
     return 0;

@@ -131,6 +131,9 @@ DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, 
                 dp_out_of_reach(ctx);   /* It may have looked too far. */
             }
         }
+        if (learns) {
+            dp_path_begin(&run->path, &run->ct);
+        }
         run->key.w[0] = DP_BYTES(0, 4, in_port);
         dp_clear_metadata(ctx, &run->key);
         fate = dp_pass(ctx, run, dp_prediction_of(ctx, in_port), &outcome.to);
@@ -186,7 +189,7 @@ DP_INLINE struct dp_outcome dp_pipeline(struct dp_ctx *ctx, __u32 in_port, struc
     return dp_pipeline_from(ctx, in_port, run, DP_FROM_PORT);
 }
 
-/* Whether the program has the path cache.  Begins to note the packet's passes. */
+/* Whether the program has the path cache. */
 DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run)
 {
     if (DP_OMITS_OP(ctx, DP_OP_CT)) {
@@ -194,11 +197,7 @@ DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run)
     }
     run->path.found = DP_PATH_NONE;
     run->n_ct = 0;
-    if (DP_OMITS(ctx, DP_PART(RECIRC)) || !dp_path_head_at(ctx, 0)) {
-        return 0;
-    }
-    dp_path_begin(&run->path, &run->ct);
-    return 1;
+    return !DP_OMITS(ctx, DP_PART(RECIRC)) && dp_path_head_at(ctx, 0);
 }
 
 /* Whether there may be a microflow of packets of port 'in_port'. */

@@ -10,7 +10,7 @@ REFERENCE = "stock-afxdp"                   # Whom ratios compare with.
 # How they are shown; files that are not named here come after these.
 CASE_ORDER = ["forward", "turns", "trace", "plain", "rfc2544", "match", "megaflows", "set_fields", "push_vlan",
               "pop_vlan", "ip6", "normal", "latency", "upcalls", "tcp", "jumbo", "udp", "tcp_rr", "guest", "host",
-              "offload", "ebpf", "gre", "tunnel", "tunnel_tcp", "ovn", "rxdrop", "ct", "cps", "cps_tcp",
+              "offload", "ebpf", "gre", "tunnel", "tunnel_tcp", "ovn", "rxdrop", "ct", "ct_begin", "cps", "cps_tcp",
               "ct_hosts", "ct_flood", "l2fwd", "veth_xdp", "chain", "flood", "cpu_cost", "pvp", "pcp", "microflows",
               "megaflow_scale", "masks", "storm", "cores", "churn", "flow_api", "flows", "idle", "program"]
 PEER_ORDER = ["alone", "direct", "ceiling", "l2-xdp", "minimal", "ours", "ours-xdp", "ours-tcx", "ours-engine",

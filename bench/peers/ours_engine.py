@@ -12,7 +12,7 @@ class Peer(ours.Peer):
     own_core = True
     hook = "xdp"
     only = {"forward", "match", "megaflows", "latency", "upcalls", "gre", "rxdrop", "l2fwd", "tcp", "megaflow_scale",
-            "masks", "storm", "flood", "ct", "cps", "cps_tcp", "ct_hosts",
+            "masks", "storm", "flood", "ct", "ct_begin", "cps", "cps_tcp", "ct_hosts",
             "ct_flood"}
     rules = ovs.OvsPeer.rules
     options = {"xdp-offload": "false"}

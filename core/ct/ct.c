@@ -214,7 +214,7 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
 
 bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
 {
-    bool any = oxdp_ct_paths_reclaim_begin(ct);
+    bool any = oxdp_ct_paths_sweep(ct);
 
     oxdp_ct_lock(ct);
     ct->n_waiting = ct->n_limbo;
@@ -249,7 +249,6 @@ static void free_first(struct oxdp_ct *ct, uint32_t n)
 
 void oxdp_ct_reclaim_end(struct oxdp_ct *ct)
 {
-    oxdp_ct_paths_reclaim_end(ct);
     oxdp_ct_lock(ct);
     while (ct->n_waiting) {
         free_first(ct, ct->n_waiting < AT_ONCE ? ct->n_waiting : AT_ONCE);

@@ -25,11 +25,8 @@ static int init(struct oxdp_ct *ct)
     for (int i = 0; i < DP_PATH_HASH_WORDS; i++) {
         head->hash_key[i] |= 1;
     }
-    head->micro_last = ct->paths.n_micros - 1;
-    ct->condemned = calloc(least(ct->paths.n_micros, LOOKED_AT_ONCE), sizeof *ct->condemned);
-    if (!ct->condemned) {
-        return -ENOMEM;
-    }
+    head->micro_most = ct->paths.n_micros - 1;
+    head->micro_last = least(head->micro_most, DP_MICRO_LEAST - 1);
     ct->ctx.paths = &ct->paths;
     oxdp_ct_paths_refresh(ct);
     return 0;
@@ -72,7 +69,6 @@ void oxdp_ct_paths_destroy(struct oxdp_ct *ct)
     oxdp_ct_memory_unmap(ct->paths.NAME, ct->paths.n_##NAME * sizeof(TYPE), ct->path_fd[OXDP_PATH_##NAME]);
     DP_PATH_TABLES(X)
 #undef X
-    free(ct->condemned);
 }
 
 size_t oxdp_ct_path_bytes(uint32_t n)
@@ -150,54 +146,68 @@ static bool look_at_paths(struct oxdp_ct *ct)
 /* Whether packets of the microflow make their passes anyway: dp_path_judge(). */
 static bool is_idle(const struct oxdp_ct *ct, const struct dp_micro *micro)
 {
-    const struct dp_ct_life *life = &ct->mem.lives[DP_CT_REF_INDEX(micro->conn[0].ref)];
+    const struct dp_ct_life *life = &ct->mem.lives[DP_CT_REF_INDEX(DP_READ_ONCE(micro->conn[0].ref))];
 
     return (int32_t) (ct->swept_at - DP_READ_ONCE(life->used)) >= (int32_t) ct->paths.path_head->fresh;
 }
 
-/* Gives up a microflow that is out of date, or idle.  Returns whether it is, now or before. */
-static bool is_stale(struct oxdp_ct *ct, struct dp_micro *micro)
+/* Whether nobody looks for microflow number 'i' there, since there is room for more. */
+static bool is_misplaced(const struct oxdp_ct *ct, const struct dp_micro *micro, uint32_t word, uint32_t i)
 {
-    uint32_t word = __atomic_load_n(&micro->word, __ATOMIC_ACQUIRE);
+    uint32_t key = DP_MICRO_KEY(word);
 
-    if (DP_MICRO_STATUS(word) == DP_PATH_READY
-        && (DP_READ_ONCE(ct->paths.paths[DP_MICRO_PATH(word)].status) != DP_PATH_READY
-            || !dp_micro_is_current(&ct->ctx, micro) || is_idle(ct, micro))) {
-        dp_micro_give_up(micro, word);
-        word = DP_READ_ONCE(micro->word);
-    }
-    return DP_MICRO_STATUS(word) == DP_PATH_STALE;
+    return (dp_path_hash(ct->paths.path_head, key, DP_READ_ONCE(micro->addr), DP_READ_ONCE(micro->ports)) ^ i)
+        >= DP_MICRO_PLACES;
 }
 
-bool oxdp_ct_paths_reclaim_begin(struct oxdp_ct *ct)
+/* Gives up microflow number 'i' if it is out of date, idle, or not where it is looked for.  A program may write it
+ * meanwhile: then it may be given up without a reason, and is learned again. */
+static void look_at_micro(struct oxdp_ct *ct, uint32_t i)
 {
-    bool any = false;
+    struct dp_micro *micro = &ct->paths.micros[i];
+    uint32_t word = __atomic_load_n(&micro->word, __ATOMIC_ACQUIRE);
 
-    ct->n_condemned = 0;
-    if (!ct->ctx.paths || !(DP_READ_ONCE(ct->paths.path_head->n_micros) | DP_READ_ONCE(ct->paths.path_head->n_paths))) {
+    if (DP_MICRO_STATUS(word) != DP_PATH_READY) {
+        return;
+    }
+    if (DP_READ_ONCE(ct->paths.paths[DP_MICRO_PATH(word)].status) != DP_PATH_READY
+        || !dp_micro_is_current(&ct->ctx, micro) || is_idle(ct, micro) || is_misplaced(ct, micro, word, i)) {
+        dp_micro_give_up(ct->paths.path_head, micro, word);
+    } else {
+        ct->port_seen[DP_MICRO_IN_PORT(word) % DP_PATH_PORTS] = true;
+    }
+}
+
+/* A round has ended: nothing is looked for on ports without microflows.  If one was learned behind the sweeper's back,
+ * the next packet finds that out: dp_path_has_no_place(). */
+static void forget_ports(struct oxdp_ct *ct)
+{
+    struct dp_path_head *head = ct->paths.path_head;
+
+    for (int i = 0; i < DP_PATH_PORTS; i++) {
+        if (!ct->port_seen[i] && DP_READ_ONCE(head->port[i])) {
+            DP_WRITE_ONCE(head->port[i], 0);
+        }
+        ct->port_seen[i] = false;
+    }
+}
+
+bool oxdp_ct_paths_sweep(struct oxdp_ct *ct)
+{
+    struct dp_path_head *head = ct->paths.path_head;
+
+    if (!ct->ctx.paths || !(DP_READ_ONCE(head->n_micros) | DP_READ_ONCE(head->n_paths))) {
         return false;
     }
     if (!ct->micro_next) {
-        any = look_at_paths(ct);
+        ct->paths_wait = look_at_paths(ct);
     }
-    for (uint32_t i = 0; i < LOOKED_AT_ONCE && ct->micro_next < ct->paths.n_micros; i++, ct->micro_next++) {
-        if (is_stale(ct, &ct->paths.micros[ct->micro_next])) {
-            ct->condemned[ct->n_condemned++] = ct->micro_next;
-        }
+    for (uint32_t i = 0; i < LOOKED_AT_ONCE && ct->micro_next <= DP_READ_ONCE(head->micro_last); i++) {
+        look_at_micro(ct, ct->micro_next++);
     }
-    if (ct->micro_next == ct->paths.n_micros) {
+    if (ct->micro_next > DP_READ_ONCE(head->micro_last)) {
         ct->micro_next = 0;
+        forget_ports(ct);
     }
-    return any || ct->n_condemned;
-}
-
-void oxdp_ct_paths_reclaim_end(struct oxdp_ct *ct)
-{
-    for (uint32_t i = 0; i < ct->n_condemned; i++) {
-        __atomic_store_n(&ct->paths.micros[ct->condemned[i]].word, DP_PATH_FREE, __ATOMIC_RELEASE);
-    }
-    if (ct->n_condemned) {
-        __sync_fetch_and_add(&ct->paths.path_head->n_micros, -ct->n_condemned);
-        ct->n_condemned = 0;
-    }
+    return ct->paths_wait;
 }

@@ -31,9 +31,9 @@ struct oxdp_ct {
     int path_fd[OXDP_PATH_N_TABLES];
     uint32_t micro_next;        /* Its place among microflows. */
     uint32_t swept_at;          /* Ticks. */
-    uint32_t *condemned;        /* Microflows that are free after the next grace period. */
-    uint32_t n_condemned;
-    uint8_t path_rounds[DP_PATH_MAX];   /* How long a path has been out of date, in rounds through all microflows. */
+    bool port_seen[DP_PATH_PORTS];      /* As of dp_path_head, in this round through all microflows. */
+    bool paths_wait;            /* Whether paths are out of date and not free yet; */
+    uint8_t path_rounds[DP_PATH_MAX];   /* since how many rounds. */
 
     pthread_mutex_t mutex;      /* oxdp_ct_mutex: of all below, and of who lets connections leave. */
     uint32_t *limbo OXDP_GUARDED_BY(oxdp_ct_mutex);         /* Indexes that left and are not free yet, 'n' at most, */
@@ -87,10 +87,9 @@ int oxdp_ct_paths_create(struct oxdp_ct *);
 void oxdp_ct_paths_destroy(struct oxdp_ct *);
 void oxdp_ct_paths_refresh(struct oxdp_ct *);   /* Policies have changed. */
 
-/* Gives up what is out of date.  The sweeper waits between the two until no program can hold it.  The first returns
- * false if there is nothing to wait for. */
-bool oxdp_ct_paths_reclaim_begin(struct oxdp_ct *);
-void oxdp_ct_paths_reclaim_end(struct oxdp_ct *);
+/* Gives up what is out of date, among the next microflows.  Returns whether the sweeper is to wait, until no program
+ * runs that ran when this returned, before it calls it again. */
+bool oxdp_ct_paths_sweep(struct oxdp_ct *);
 
 /* The number of connections that these maps have room for, 0 if they are not such maps. */
 uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);

@@ -28,6 +28,7 @@
 
 #define N_CONNS 128
 #define REPEATED 6
+#define FEW_MICROS 8            /* That there is room for at first. */
 
 struct ct_world worlds[N_WORLDS];
 struct dp_ct_md metadata[N_WORLDS];
@@ -179,11 +180,14 @@ static void sweep(struct dp_ctx *ctx, struct dp_path_tables *t, bool all)
         struct dp_micro *micro = &t->micros[i];
 
         if (micro->word
-            && (all || t->paths[DP_MICRO_PATH(micro->word)].status != DP_PATH_READY || !dp_micro_is_current(ctx, micro)
-                || DP_MICRO_STATUS(micro->word) != DP_PATH_READY)) {
+            && (all || t->paths[DP_MICRO_PATH(micro->word)].status != DP_PATH_READY
+                || !dp_micro_is_current(ctx, micro))) {
             micro->word = 0;
             t->path_head->n_micros--;
         }
+    }
+    if (all) {
+        t->path_head->micro_last = FEW_MICROS - 1;
     }
     for (uint32_t i = 0; i < t->n_paths; i++) {
         if (t->paths[i].status && (all || t->paths[i].status == DP_PATH_STALE)) {
@@ -313,7 +317,8 @@ static void make_paths(void)
     for (int i = 0; i < DP_PATH_HASH_WORDS; i++) {
         paths.path_head->hash_key[i] = 0x9fb21c651e98df25ull * (2 * i + 1) | 1;
     }
-    paths.path_head->micro_last = paths.n_micros - 1;
+    paths.path_head->micro_most = paths.n_micros - 1;
+    paths.path_head->micro_last = FEW_MICROS - 1;
     paths.path_head->fresh = 30 * CT_WORLD_HZ;
     *kernel.paths.path_head = *paths.path_head;
     worlds[NATIVE].ctx.paths = &paths;
