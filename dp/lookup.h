@@ -179,7 +179,7 @@ DP_STAGE __u64 dp_lookup_masks(struct dp_ctx *ctx, union dp_key *key, struct dp_
         __u32 flow = dp_lookup_mask(ctx, key, head->order[first + i]);
 
         if (flow != DP_NO_FLOW) {
-            DP_WRITE_ONCE(set->slot[1], set->slot[0]);
+            DP_WRITE_ONCE(set->slot[1], DP_READ_ONCE(set->slot[0]));
             DP_WRITE_ONCE(set->slot[0], DP_SLOT(tag, flow));
             return DP_WALK(flow, i + 1);
         }
