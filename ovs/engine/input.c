@@ -492,7 +492,9 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
         dpif_xdp_wc_finish(&match.wc);
         dpif_xdp_usdt_install(&match, &ufid, install->data, install->size);
         dpif_xdp_flow_lock(dp);
-        if (!dpif_xdp_flows_lookup(&dp->flows, key)) {
+        if (dpif_xdp_flows_lookup(&dp->flows, key)) {
+            dpif_xdp_flows_note_twin(&dp->flows, &ufid);
+        } else {
             dpif_xdp_flow_install(dp, dpif_xdp_flows_subtable(&dp->flows,
                                                               &match.wc),
                                   &match.flow, &key->mf, &ufid, install->data,

@@ -46,6 +46,10 @@ struct flow_dump {
         OVS_GUARDED_BY(dpif_xdp_dump_mutex);
     size_t n_places;                    /* 0: in the order of the table. */
     struct dump_place places[MAX_ORDERED];
+    ovs_u128 *twins                     /* Of a terse dump, which is ofproto's:
+                                         * those not given out yet. */
+        OVS_GUARDED_BY(dpif_xdp_dump_mutex);
+    size_t n_twins OVS_GUARDED_BY(dpif_xdp_dump_mutex);
 };
 
 struct flow_dump_thread {
@@ -120,24 +124,70 @@ next_flow(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
     return NULL;
 }
 
+/* Notes the flows that ofproto has and the table has not: it deletes them when
+ * it finds them idle. */
+static void
+take_twins(struct flow_dump *dump, struct dpif_xdp_dp *dp)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* 'dump' is not shared yet. */
+{
+    dpif_xdp_flow_lock(dp);
+    dump->twins = dpif_xdp_flows_list_twins(&dp->flows, &dump->n_twins);
+    dpif_xdp_flow_unlock(dp);
+}
+
+/* Gives out up to 'max' of those that are still there; returns how many. */
+static int
+give_twins(struct flow_dump *dump, struct dpif_xdp_dp *dp,
+           struct dpif_flow *flows, int max)
+    OVS_REQUIRES(dpif_xdp_dump_mutex)
+{
+    int n = 0;
+
+    if (!dump->n_twins) {
+        return 0;
+    }
+    dpif_xdp_flow_lock(dp);
+    while (n < max && dump->n_twins) {
+        const ovs_u128 *ufid = &dump->twins[--dump->n_twins];
+        struct dpif_flow *flow = &flows[n];
+
+        if (dpif_xdp_flows_has_twin(&dp->flows, ufid)) {
+            memset(flow, 0, sizeof *flow);
+            flow->ufid = *ufid;
+            flow->ufid_present = true;
+            flow->pmd_id = PMD_ID_NULL;
+            flow->attrs.dp_layer = "ovs";
+            n++;
+        }
+    }
+    dpif_xdp_flow_unlock(dp);
+    return n;
+}
+
 struct dpif_flow_dump *
 dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
                           struct dpif_flow_dump_types *types)
 {
     struct flow_dump *dump = xzalloc(sizeof *dump);
+    struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
     dpif_xdp_flow_dump_init(&dump->up, dpif, terse, types);
     ovs_mutex_init(&dump->mutex);
-    order_few(dump, &dpif_xdp_dp_cast(dpif)->flows);
+    order_few(dump, &dp->flows);
+    if (terse) {
+        take_twins(dump, dp);
+    }
     return &dump->up;
 }
 
 int
 dpif_xdp_flow_dump_destroy(struct dpif_flow_dump *dump_)
+    OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared any more. */
 {
     struct flow_dump *dump = CONTAINER_OF(dump_, struct flow_dump, up);
 
     ovs_mutex_destroy(&dump->mutex);
+    free(dump->twins);
     free(dump);
     return 0;
 }
@@ -168,13 +218,14 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
     struct flow_dump *dump = thread->dump;
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dump->up.dpif);
     struct dpif_xdp_flow *found[DUMP_BATCH];
-    int n = 0;
+    int n = 0, n_twins;
 
     dump_lock(dump);
     while (n < MIN(max_flows, DUMP_BATCH)
            && (found[n] = next_flow(dump, &dp->flows))) {
         dpif_xdp_flow_prefetch(found[n++]);
     }
+    n_twins = give_twins(dump, dp, &flows[n], max_flows - n);
     dump_unlock(dump);
 
     /* Prefetch: else nearly all of the time is spent waiting for memory. */
@@ -189,7 +240,7 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
         dpif_xdp_flow_format(dp, found[i], &key, &mask, &flows[i],
                              dump->up.terse);
     }
-    return n;
+    return n + n_twins;
 }
 
 void

@@ -111,6 +111,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
         }
     }
     flush_flows(dp, flows, n);
+    dpif_xdp_flows_forget_twins(&dp->flows);
     dpif_xdp_fastpath_reclaim(dp);
     dpif_xdp_flows_free(&dp->flows);
     dpif_xdp_flow_unlock(dp);
@@ -270,6 +271,20 @@ refuse(const struct dpif_flow_put *put, const char *problem, char *detail)
     return EINVAL;
 }
 
+/* Deletes the flow that 'del' names, if the table has another in its place:
+ * returns whether. */
+static bool
+forget_twin(struct dpif_xdp_dp *dp, const struct dpif_flow_del *del)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    bool was = del->ufid && dpif_xdp_flows_forget_twin(&dp->flows, del->ufid);
+
+    if (was && del->stats) {
+        memset(del->stats, 0, sizeof *del->stats);
+    }
+    return was;
+}
+
 /* Deletes the flows that the 'n' operations, all DPIF_OP_FLOW_DEL, name.  No
  * packet that arrives later meets them.  Waits once for all of them until
  * programs are done with them: then their counts are final. */
@@ -292,7 +307,8 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
             remove_flow(dp, flows[i]);
             wait |= ops[i]->flow_del.stats != NULL;
         }
-        ops[i]->error = flows[i] ? 0 : ENOENT;
+        ops[i]->error = flows[i] || forget_twin(dp, &ops[i]->flow_del) ? 0
+            : ENOENT;
     }
     if (wait || dpif_xdp_fastpath_must_reclaim(dp)) {
         dpif_xdp_fastpath_reclaim(dp);
@@ -318,6 +334,10 @@ dpif_xdp_flow_get(struct dpif *dpif, const struct dpif_flow_get *get)
 
     dpif_xdp_flow_lock(dp);
     flow = find_flow(dp, get->ufid, get->key, get->key_len);
+    if (!flow && get->ufid) {
+        /* ofproto does not know it any more. */
+        dpif_xdp_flows_forget_twin(&dp->flows, get->ufid);
+    }
     dpif_xdp_flow_unlock(dp);
     if (!flow) {
         return ENOENT;

@@ -24,6 +24,7 @@ dpif_xdp_flows_init(struct dpif_xdp_flows *flows)
     flows->deleted = NULL;
     flows->n_deleted = 0;
     flows->n_installed = 0;
+    hmap_init(&flows->twins);
 }
 
 void
@@ -33,6 +34,79 @@ dpif_xdp_flows_destroy(struct dpif_xdp_flows *flows)
     dpif_xdp_cls_destroy(&flows->cls);
     dpif_xdp_ufids_destroy(&flows->ufids);
     dpif_xdp_known_masks_destroy(&flows->masks);
+    dpif_xdp_flows_forget_twins(flows);
+    hmap_destroy(&flows->twins);
+}
+
+/* A flow that ofproto has: 'twins' of struct dpif_xdp_flows. */
+struct twin {
+    struct hmap_node node;
+    ovs_u128 ufid;
+};
+
+void
+dpif_xdp_flows_note_twin(struct dpif_xdp_flows *flows, const ovs_u128 *ufid)
+{
+    struct twin *twin = xmalloc(sizeof *twin);
+
+    twin->ufid = *ufid;
+    hmap_insert(&flows->twins, &twin->node, ufid->u32[0]);
+}
+
+static struct twin *
+find_twin(const struct dpif_xdp_flows *flows, const ovs_u128 *ufid)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    struct twin *twin;
+
+    HMAP_FOR_EACH_WITH_HASH (twin, node, ufid->u32[0], &flows->twins) {
+        if (ovs_u128_equals(twin->ufid, *ufid)) {
+            return twin;
+        }
+    }
+    return NULL;
+}
+
+bool
+dpif_xdp_flows_has_twin(const struct dpif_xdp_flows *flows,
+                        const ovs_u128 *ufid)
+{
+    return find_twin(flows, ufid);
+}
+
+bool
+dpif_xdp_flows_forget_twin(struct dpif_xdp_flows *flows, const ovs_u128 *ufid)
+{
+    struct twin *twin = find_twin(flows, ufid);
+
+    if (twin) {
+        hmap_remove(&flows->twins, &twin->node);
+        free(twin);
+    }
+    return twin;
+}
+
+ovs_u128 *
+dpif_xdp_flows_list_twins(const struct dpif_xdp_flows *flows, size_t *n)
+{
+    ovs_u128 *ufids = xmalloc(hmap_count(&flows->twins) * sizeof *ufids);
+    const struct twin *twin;
+
+    *n = 0;
+    HMAP_FOR_EACH (twin, node, &flows->twins) {
+        ufids[(*n)++] = twin->ufid;
+    }
+    return ufids;
+}
+
+void
+dpif_xdp_flows_forget_twins(struct dpif_xdp_flows *flows)
+{
+    struct twin *twin;
+
+    HMAP_FOR_EACH_POP (twin, node, &flows->twins) {
+        free(twin);
+    }
 }
 
 struct dpif_xdp_flow *

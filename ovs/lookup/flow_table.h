@@ -12,6 +12,7 @@
 
 #include "flow.h"
 #include "netlink.h"
+#include "openvswitch/hmap.h"
 #include "openvswitch/types.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
@@ -88,6 +89,12 @@ struct dpif_xdp_flows {
         OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     size_t n_deleted OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     uint64_t n_installed OVS_GUARDED_BY(dpif_xdp_flow_mutex);   /* Ever. */
+
+    /* Flows that ofproto has, and that are not in the table, because one that
+     * matches the same packets came first: two threads met the first packets
+     * of one flow at the same time.  Until ofproto deletes them, they are
+     * flows without packets. */
+    struct hmap twins OVS_GUARDED_BY(dpif_xdp_flow_mutex);
 };
 
 /* A flow's key in compressed form. */
@@ -102,6 +109,22 @@ dpif_xdp_flow_key_init(struct dpif_xdp_flow_key *key, const struct flow *flow)
     miniflow_map_init(&key->mf, flow);
     miniflow_init(&key->mf, flow);
 }
+
+/* Note that ofproto has the flow 'ufid', which is not in the table; return
+ * whether that was noted; forget one, and return the same, or all. */
+void dpif_xdp_flows_note_twin(struct dpif_xdp_flows *, const ovs_u128 *ufid)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+bool dpif_xdp_flows_has_twin(const struct dpif_xdp_flows *,
+                             const ovs_u128 *ufid)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+bool dpif_xdp_flows_forget_twin(struct dpif_xdp_flows *, const ovs_u128 *ufid)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_flows_forget_twins(struct dpif_xdp_flows *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* Returns those that are noted, '*n' of them.  The caller frees the array. */
+ovs_u128 *dpif_xdp_flows_list_twins(const struct dpif_xdp_flows *, size_t *n)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 void dpif_xdp_flows_init(struct dpif_xdp_flows *);
 

@@ -5,6 +5,8 @@
               |
             tap0
 """
+import re
+
 import pytest
 
 import lab
@@ -50,7 +52,8 @@ class Network:
                                     ports=(1000 + number, 2000)), number)
                 if number % 50 == 49:
                     seen |= {frame[42:50] for frame in end.receive(lambda frame: frame[6:12] == wire.mac(GUEST), 50)}
-        assert seen == {number.to_bytes(8, "big") for number in range(FRAMES)}
+        missing = {number.to_bytes(8, "big") for number in range(FRAMES)} - seen
+        assert not missing, f"{sorted(missing)}\n{self.switch.appctl('xdp/stats', '--nonzero')}"
 
 
 def test_fewer_queues_to_send_on_than_to_receive_on(network):
@@ -75,3 +78,18 @@ def test_queues_that_a_tap_gets_later(network):
     lab.wait_until(lambda: network.switch.appctl("xdp/show").count("queue 1") or None, "the second queue's socket")
     network.arrive(green, lambda frame, number: (first, second)[number % 2].send(frame))
     assert not network.switch.stats("tap0")["dropped: no AF_XDP socket serves the receive queue"]
+
+
+def test_first_packets_of_a_flow_on_several_queues(network):
+    """Threads of the engine ask ofproto about them at the same time: it has more flows then than the datapath, which all go when
+    they are idle, without a complaint."""
+    red, green, switch = network.plug("red", (4, 4), (4, 4)), network.plug("green", (4, 4), (4, 4)), network.switch
+    # Two thousand tables for each packet take ofproto a millisecond.
+    switch.flows("br0", "table=0,actions=resubmit(,1),normal", "table=11,actions=drop",
+                 *(f"table={n},actions=resubmit(,{n + 1}),resubmit(,{n + 1})" for n in range(1, 11)))
+    with wire.Wire(red) as start, wire.Wire(green) as end:
+        for number in range(1, FRAMES // 4):
+            start.send(*(wire.udp_frame(GUEST, f"02:00:00:00:00:{number:02x}", ports=(port, 2000)) for port in range(1000, 1016)))
+            assert len(end.receive(lambda frame: frame[6:12] == wire.mac(GUEST), 16)) == 16
+    switch.vsctl("set", "open", ".", "other_config:max-idle=500")
+    lab.wait_until(lambda: not re.search(r"\(keys [1-9]", switch.appctl("upcall/show")), "all flows to go")
