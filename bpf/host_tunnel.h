@@ -15,6 +15,8 @@
 #include "dp/key.h"
 #include "dp/tunnel_out.h"
 
+_Static_assert(BPF_MARK_KIND(DP_TUNNEL_OUT_MAGIC) != BPF_MARK_OMITS(0, 0), "no mark in an instruction");
+
 /* Flags of a packet's tunnel: TUNNEL_CSUM, TUNNEL_KEY, TUNNEL_OAM of linux/if_tunnel.h, which includes what BPF has
  * not. */
 #define FROM_CSUM DP_SWAP16(0x0001)

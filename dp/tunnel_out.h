@@ -11,7 +11,7 @@
 
 #include <linux/types.h>
 
-#define DP_TUNNEL_OUT_MAGIC 0x6f78746c
+#define DP_TUNNEL_OUT_MAGIC 0x4f58544cu
 #define DP_TUNNEL_MAX_OPTIONS 252       /* Bytes of Geneve options, of 4 each. */
 
 /* In 'flags'. */
