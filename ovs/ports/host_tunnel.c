@@ -275,8 +275,11 @@ open_host_tunnel(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                   "routes of the host", name, tunnel->name);
         seq_change(tnl_conf_seq);       /* Flows are translated anew. */
     } else if (!nullable_string_is_equal(before, tunnel->side.text)) {
-        VLOG_WARN("%s: tunnels that leave by no port do not work: %s", name,
-                  tunnel->side.text);
+        /* Without a device of that kind it is as with stock's userspace
+         * datapath, and a route by a port may still come. */
+        VLOG(error == EOPNOTSUPP ? VLL_INFO : VLL_WARN,
+             "%s: tunnels that leave by no port do not work: %s", name,
+             tunnel->side.text);
     }
     free(before);
     free(text);
