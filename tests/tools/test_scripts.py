@@ -68,7 +68,7 @@ def test_one_test_is_run_by_its_name(own_logs, name, tests, part, tmp_path):
 
 def test_unknown_name():
     said = fails(CHECK, switches.BUILD, "test_chek")
-    assert said.startswith("check: there is no part or test test_chek; parts are layers, unit, system, tools, bench, ovs;")
+    assert said.startswith("check: there is no part or test test_chek; parts are layers, unit, system, user, tools, bench, ovs;")
     assert "perhaps test_check" in said
 
 
