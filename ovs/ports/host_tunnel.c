@@ -51,11 +51,9 @@ dpif_xdp_route_is_ours(const struct dpif_xdp_dp *dp, uint32_t mark,
             && dpif_xdp_port_find_by_name(dp, device));
 }
 
-/* Which tunnels 'port' has; its name ends with the UDP port, if there is one
- * (lib/netdev-vport.c, netdev_vport_get_dpif_port()). */
-static bool
-kind_of(const struct dpif_xdp_port *port, enum oxdp_tunnel_kind *kind,
-        uint16_t *udp_port)
+bool
+dpif_xdp_port_tunnel_kind(const struct dpif_xdp_port *port,
+                          enum oxdp_tunnel_kind *kind, uint16_t *udp_port)
 {
     static const struct {
         const char *type, *format;
@@ -260,7 +258,7 @@ open_host_tunnel(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     uint16_t udp_port;
     int error;
 
-    if (!kind_of(port, &kind, &udp_port)
+    if (!dpif_xdp_port_tunnel_kind(port, &kind, &udp_port)
         || dpif_xdp_backoff_waits(&tunnel->side, &error, &text)) {
         free(text);
         return;
@@ -294,7 +292,7 @@ dpif_xdp_host_tunnel_close(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     int ifindex;
 
     atomic_read(&tunnel->ifindex, &ifindex);
-    if (ifindex && kind_of(port, &kind, &udp_port)) {
+    if (ifindex && dpif_xdp_port_tunnel_kind(port, &kind, &udp_port)) {
         atomic_store(&tunnel->ifindex, 0);
         set_output(dp, port, 0);
         oxdp_progs_detach(dp->progs, ifindex);
@@ -394,8 +392,8 @@ has_tunnels(enum oxdp_tunnel_kind kind, uint16_t udp_port, void *dp)
         uint16_t its_port;
 
         if (dpif_xdp_host_tunnel_is(port)
-            && kind_of(port, &its_kind, &its_port) && its_kind == kind
-            && its_port == udp_port) {
+            && dpif_xdp_port_tunnel_kind(port, &its_kind, &its_port)
+            && its_kind == kind && its_port == udp_port) {
             return true;
         }
     }

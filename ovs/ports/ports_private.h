@@ -20,6 +20,7 @@
 #ifndef DPIF_XDP_PORTS_PRIVATE_H
 #define DPIF_XDP_PORTS_PRIVATE_H 1
 
+#include "core/kernel/tunnel_device.h"
 #include "ovs/netdev/netdev_xdp.h"
 #include "ovs/ports/ports.h"
 
@@ -206,6 +207,12 @@ void dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *)
 
 /* underlay.c: whether 'port' is one of tunnels. */
 bool dpif_xdp_port_is_tunnel(const struct dpif_xdp_port *);
+
+/* host_tunnel.c: whether 'port' is one of tunnels that the kernel has devices
+ * for, and which; '*udp_port' is 0 for those without UDP.  The name of the
+ * others ends with it (lib/netdev-vport.c, netdev_vport_get_dpif_port()). */
+bool dpif_xdp_port_tunnel_kind(const struct dpif_xdp_port *,
+                               enum oxdp_tunnel_kind *, uint16_t *udp_port);
 
 /* host_tunnel.c: makes devices for tunnels that go by the routes of the host,
  * to be called often; for poll_block(); removes that of 'port'; removes those

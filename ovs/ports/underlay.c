@@ -96,21 +96,12 @@ dpif_xdp_port_look_at_underlay(const struct dpif_xdp_dp *dp,
             != port->underlay);
 }
 
-/* Whether 'port' is that of tunnels in UDP, and which: its name ends with the
- * UDP port (lib/netdev-vport.c, netdev_vport_get_dpif_port()). */
+/* Whether 'port' is that of tunnels in UDP, and which. */
 static bool
 tunnel_of(const struct dpif_xdp_port *port, enum oxdp_tunnel_kind *kind,
           uint16_t *udp_port)
 {
-    const char *name = netdev_get_name(port->netdev);
-
-    if (!strcmp(port->type, "vxlan")) {
-        *kind = OXDP_TUNNEL_VXLAN;
-        return ovs_scan(name, "vxlan_sys_%"SCNu16, udp_port);
-    }
-    *kind = OXDP_TUNNEL_GENEVE;
-    return (!strcmp(port->type, "geneve")
-            && ovs_scan(name, "genev_sys_%"SCNu16, udp_port));
+    return dpif_xdp_port_tunnel_kind(port, kind, udp_port) && *udp_port;
 }
 
 /* Has frames of the tunnels of 'port' merged. */
