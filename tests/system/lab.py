@@ -109,7 +109,7 @@ class Process:
         self.name = pathlib.Path(str(args[0])).name
         self._popen = subprocess.Popen([str(arg) for arg in args], stdin=subprocess.DEVNULL, env=env,
                                        stdout=stdout or subprocess.DEVNULL, stderr=subprocess.STDOUT,
-                                       preexec_fn=_die_with_parent)
+                                       preexec_fn=_begin_child)
         self.pid = self._popen.pid
 
     def running(self):
@@ -234,8 +234,11 @@ def _show_this_namespace():
     run("mount", "-t", "bpf", "bpf", "/sys/fs/bpf")
 
 
-def _die_with_parent():
+def _begin_child():
+    """It dies with this process, and of SIGINT, as in a terminal: what a shell runs in the background ignores that, and so do
+    its children."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _check(result, what):
