@@ -34,22 +34,29 @@ def ping(network):
 def test_documents(network):
     """What is in the documents is what text says, and what is true."""
     switch = network.switch
-    ping(network)
-    for command in COMMANDS:
-        assert switch.appctl(command, "-f", "json", "--pretty").count("\n") > 2
-        assert switch.appctl(command, "--format", "text", "ovs-xdp").count("\n") == switch.appctl(command).count("\n")
 
-    shown, text = document(switch, "xdp/show"), switch.appctl("xdp/show")
+    def same_length(command):
+        return switch.appctl(command, "--format", "text", "ovs-xdp").count("\n") == switch.appctl(command).count("\n")
+
+    def both():
+        """The document and the text, if flows and programs were the same meanwhile."""
+        shown, text = document(switch, "xdp/show"), switch.appctl("xdp/show")
+        return (f"{shown['fast_path']['flows']} of {shown['fast_path']['max_flows']} flows" in text
+                and f"program: {shown['programs'][0]['name']} id {shown['programs'][0]['id']}" in text
+                and sum(reason["flows"] for reason in shown["fast_path"]["flows_by_reason"]) >= 1 and (shown, text))
+
+    with network.red.start("ping", "-q", "-i", "0.2", "10.0.0.2"):      # Flows come, and one of them stays.
+        for command in COMMANDS:
+            assert switch.appctl(command, "-f", "json", "--pretty").count("\n") > 2
+            lab.wait_until(lambda command=command: same_length(command), f"as many lines of {command}")
+        shown, text = lab.wait_until(both, "the same in the document and in the text")
     assert [port["name"] for port in shown["ports"]] == re.findall(r"^  port \d+: (\S+) ", text, re.MULTILINE)
     red, = (port for port in shown["ports"] if port["name"] == "to-red")
     assert (red["hook"], red["mode"], red["open"], red["redirect_target"]) == ("xdp", "native", True, True)
     assert red["ifindex"] == int(lab.run("cat", "/sys/class/net/to-red/ifindex"))
     assert red["queues"][0]["received"] > 0
-    assert f"{shown['fast_path']['flows']} of {shown['fast_path']['max_flows']} flows" in text
-    assert f"program: {shown['programs'][0]['name']} id {shown['programs'][0]['id']}" in text
     assert "IPv6 and its transport headers" in shown["programs"][0]["parses"]
     assert {reason["reason"] for reason in shown["fast_path"]["flows_by_reason"]} >= {"ok", "action", "port", "full"}
-    assert sum(reason["flows"] for reason in shown["fast_path"]["flows_by_reason"]) >= 1
     assert all(thread["cpu_ms"] >= 0 for thread in shown["threads"]) and shown["threads"]
 
 
@@ -60,15 +67,21 @@ def every_command(switch):
 def test_every_command_answers_in_json(network):
     """Also those that begin and end a trace, and those of later versions."""
     switch = network.switch
-    session = document(switch, "xdp/trace-start", "every=7")["session"]
-    words = {"xdp/trace": ("count=1", "wait=1"), "xdp/trace-start": None, "xdp/trace-read": (session,), "xdp/trace-stop": (session,)}
     commands = every_command(switch)
-    assert set(COMMANDS) | set(words) <= set(commands)
-    for command in sorted(commands, key=lambda name: (name == "xdp/trace", name)):      # That waits for the end of the session.
-        if words.get(command, ()) is not None:
-            found = document(switch, command, *words.get(command, ()))
-            assert len(found) > 2 and (not command.startswith("xdp/trace-") or found["session"] == session), found
-            assert found == {"xdp/specialise": {"type": "xdp", "name": "ovs-xdp", "result": "done"}}.get(command, found)
+    traces = {"xdp/trace", "xdp/trace-start", "xdp/trace-read", "xdp/trace-stop"}
+    assert set(COMMANDS) | traces <= set(commands)
+
+    def answers(command, *args):
+        found = document(switch, command, *args)
+        assert len(found) > 2, found
+        return found
+    for command in sorted(set(commands) - traces):
+        found = answers(command)
+        assert found == {"xdp/specialise": {"type": "xdp", "name": "ovs-xdp", "result": "done"}}.get(command, found)
+    session = answers("xdp/trace-start", "every=7")["session"]      # It ends when nobody reads for ten seconds.
+    for command in "xdp/trace-read", "xdp/trace-stop":
+        assert answers(command, session)["session"] == session
+    answers("xdp/trace", "count=1", "wait=1")
     assert "no trace" in refused(switch, "xdp/trace-read", session)
     assert "expected a session" in refused(switch, "xdp/trace-stop", "-f", "json")
     session = switch.appctl("xdp/trace-start").strip()
