@@ -7,8 +7,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
+import struct
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -182,24 +185,88 @@ def test_wrong_options(args, sentence):
         lab.run(EXPORTER, *args)
 
 
-def test_prometheus_scrapes(tmp_path):
-    """A real Prometheus reads the exporter and evaluates the rules on it."""
-    with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
-        switch.add_bridge("br0")
-        config = tmp_path / "prometheus.yml"
-        config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"
+class Prometheus(lab.Process):
+    """A real one, which reads an exporter every second and evaluates the rules on what it says."""
+
+    def __init__(self, folder, exporter):
+        config = folder / "prometheus.yml"
+        config.write_text(f"global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"
                           f"scrape_configs: [{{job_name: ovs-xdp, static_configs: [{{targets: ['{exporter.url[7:-8]}']}}]}}]\n",
                           encoding="utf-8")
         with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        with lab.Process(program("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
-                         f"--web.listen-address=127.0.0.1:{port}", env=dict(os.environ)):
-            def found():
-                try:
-                    url = f"http://127.0.0.1:{port}/api/v1/query?query=ovs_xdp_table_size"
-                    with urllib.request.urlopen(url, timeout=lab.PATIENCE) as answer:
-                        result = json.load(answer)["data"]["result"]
-                except OSError:
-                    return None         # It is starting.
-                return {item["metric"]["table"]: float(item["value"][1]) for item in result}
-            assert lab.wait_until(found, "a scrape by Prometheus")["masks"] == 128
+            self._port = free.getsockname()[1]
+        super().__init__(program("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
+                         f"--web.listen-address=127.0.0.1:{self._port}", env=dict(os.environ))
+
+    def ask(self, what):
+        """The answer to a request of its API, nothing while it is starting."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/{what}", timeout=lab.PATIENCE) as answer:
+                return json.load(answer)["data"]
+        except OSError:
+            return {}
+
+    def samples(self, query):
+        """Of each series the value now, by its label "table"."""
+        series = self.ask(f"query?query={query}").get("result", [])
+        return {one["metric"].get("table"): float(one["value"][1]) for one in series}
+
+    def reads(self):
+        """Whether its last scrape was without an error."""
+        return [(target["health"], target["lastError"]) for target in self.ask("targets").get("activeTargets", [])] == [("up", "")]
+
+    def healths(self):
+        """{name: "ok", "err" or "unknown"} of all rules."""
+        return {rule["name"]: rule["health"] for rule in self._rules()}
+
+    def alerts(self):
+        """{name: state} of those that are not silent."""
+        return {rule["name"]: rule["state"] for rule in self._rules() if rule.get("state", "inactive") != "inactive"}
+
+    def _rules(self):
+        return [rule for group in self.ask("rules").get("groups", []) for rule in group["rules"]]
+
+
+def test_prometheus_scrapes(tmp_path):
+    """A real Prometheus reads the exporter, evaluates every rule, and has an alert while the daemon is away, only."""
+    with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
+        switch.add_bridge("br0")
+        with Prometheus(tmp_path, exporter) as prometheus:
+            assert lab.wait_until(lambda: prometheus.samples("ovs_xdp_table_size"), "a scrape by Prometheus")["masks"] == 128
+            lab.wait_until(prometheus.reads, "a target that is up")
+            named = set(re.findall(r"^ +- (?:alert|record): (\S+)", RULES.read_text(encoding="utf-8"), re.MULTILINE))
+            lab.wait_until(lambda: prometheus.healths() == dict.fromkeys(named, "ok"), "rules evaluated")
+            lab.wait_until(lambda: not prometheus.alerts(), "silence")
+            switch.stop()
+            lab.wait_until(lambda: prometheus.alerts() == {"OvsXdpDown": "pending"}, "the alert")
+            lab.wait_until(prometheus.reads, "a target that is up while the daemon is away")
+            switch.start()
+            lab.wait_until(lambda: not prometheus.alerts() and prometheus.samples("ovs_xdp_table_size"), "silence again")
+
+
+def test_daemon_that_hangs():
+    """A scrape has its answer before Prometheus gives it up, ten seconds by default; the next finds the daemon again."""
+    with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
+        switch.expected.append("blocked|poll interval|jsonrpc|unixctl")
+        assert values(exporter.get(), "ovs_xdp_up") == {"": 1}
+        os.kill(switch.process.pid, signal.SIGSTOP)
+        try:
+            since = time.monotonic()
+            assert values(exporter.get(), "ovs_xdp_up") == {"": 0}
+            assert time.monotonic() - since < 9
+        finally:
+            os.kill(switch.process.pid, signal.SIGCONT)
+        lab.wait_until(lambda: values(exporter.get(), "ovs_xdp_up") == {"": 1}, "an answer of the daemon")
+
+
+def test_scraper_that_hangs_up():
+    """One that closes its connection before the answer is no error of the exporter, and others are served."""
+    with switches.Switch() as switch, Exporter("-t", scene.target(switch)) as exporter:
+        address = re.search(r"//(.+):(\d+)/", exporter.url)
+        for _ in range(20):
+            with socket.create_connection((address[1], int(address[2]))) as scraper:
+                scraper.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))    # Closing resets it.
+                scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert values(exporter.get(), "ovs_xdp_up") == {"": 1}
+        exporter.process.terminate()
+        assert "Traceback" not in exporter.process.stderr.read()
