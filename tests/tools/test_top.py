@@ -56,6 +56,8 @@ def test_once():
         red, = (port for port in found["ports"] if port["name"] == "to-red")
         assert red["rx_packets"] < 500 and red["tx_packets"] > 20 and red["program_share"] > 0.5
         assert red["program_share"] + red["engine_share"] == pytest.approx(1)
+        shares = found["total"]["shares"]
+        assert set(shares) == {"tcx", "engine"} and sum(shares.values()) == pytest.approx(1) and shares["tcx"] > 0.5
         drop, = (drop for drop in found["drops"] if (drop["where"], drop["reason"]) == ("to-red", "dropped"))
         assert 5 < drop["rate"] < 200
         assert any(flow["tier"] in ("xdp", "tcx") and (flow["pps"] or 0) > 5 and flow["actions"] == "drop"
@@ -186,6 +188,17 @@ def test_order_and_rates():
     assert any(sentence.startswith("p2: eee") for sentence in found["advice"])
     view.reverse = True
     assert view.rows(found)[0]["name"] == "p0"
+
+
+def test_shares_of_hooks():
+    """Frames of all ports by who had them: the programs of each hook, or the engine."""
+    old, new = fake(2)
+    for sample in old, new:
+        sample.stats["d"]["ports"][0]["hook"] = "xdp"
+    found = top.report(new, old, "d")
+    whole = 10**7 + 2 * 15
+    assert found["total"]["shares"] == pytest.approx({"xdp": 5 / whole, "tcx": (10**7 + 5) / whole, "engine": 20 / whole})
+    assert re.search(r"b/s  xdp 0\.0%  tcx 99\.9%  engine 0\.0%", " ".join(text for text, _ in top.header(found, **ABOUT)))
 
 
 def test_restarted_daemon_has_no_rates():

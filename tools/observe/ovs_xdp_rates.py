@@ -110,6 +110,7 @@ def _ports(shown, stats, old_shown, old_stats, seconds):
         frames, before = port.get("frames", {}), before.get("frames", {})
         rates = {fate: _rate(number, before.get(fate), seconds) for fate, number in frames.items()}
         all_frames, up = _sum(rates.values()), _sum(rate for fate, rate in rates.items() if fate.startswith("up_"))
+        entry["frames"] = all_frames
         entry["program_share"] = 1 - up / all_frames if all_frames else None
         entry["engine_share"] = up / all_frames if all_frames else None
         entry["upcalls"] = rates.get("up_miss")
@@ -118,16 +119,23 @@ def _ports(shown, stats, old_shown, old_stats, seconds):
     return found
 
 
+def _shares(ports):
+    """Of the frames that ports received: the share that the programs of each hook had, and the engine's; nothing without frames."""
+    had = {}
+    for port in ports:
+        if port["frames"]:
+            for tier, part in (port["hook"], port["program_share"]), ("engine", port["engine_share"]):
+                had[tier] = had.get(tier, 0) + port["frames"] * part
+    whole = sum(had.values())
+    return {tier: frames / whole for tier, frames in had.items()}
+
+
 def _total(stats, old_stats, seconds, ports, drops):
     engine, before = stats["engine"], (old_stats or {}).get("engine", {})
     total = {key: _sum(port[key] for port in ports) for key in TRAFFIC}
-    frames = [(_sum(port.get("frames", {}).values()) or 0, _handed_up(port.get("frames", {}))) for port in stats["ports"]]
-    past = [(_sum(port.get("frames", {}).values()) or 0, _handed_up(port.get("frames", {}))) for port in (old_stats or {}).get("ports", [])]
-    all_frames = sum(pair[0] for pair in frames) - sum(pair[0] for pair in past)
-    up = sum(pair[1] for pair in frames) - sum(pair[1] for pair in past)
-    known = seconds and all_frames > 0 and 0 <= up <= all_frames
-    total["program_share"] = 1 - up / all_frames if known else None
-    total["engine_share"] = up / all_frames if known else None
+    total["shares"] = _shares(ports)
+    total["engine_share"] = total["shares"].get("engine")
+    total["program_share"] = 1 - total["engine_share"] if total["shares"] else None
     total["upcalls"] = _rate(engine.get("misses", 0), before.get("misses"), seconds)
     total["upcalls_lost"] = _rate(engine.get("upcalls_lost", 0), before.get("upcalls_lost"), seconds)
     total["drops"] = _sum(drop["rate"] for drop in drops)
