@@ -12,6 +12,7 @@ import traffic
 import wire
 
 HOOK = "xdp"
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
 TCP, UDP, SCTP = socket.IPPROTO_TCP, socket.IPPROTO_UDP, 132
 OFFLOADS = ("tx", "on", "tso", "on", "gso", "on", "sg", "on")
