@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-from bench.lib import emulated_guest, world
+from bench.lib import emulated_guest, iperf, world
 
 TITLE = "Between a guest and a container"
 GROUP = "Guests: virtio-net behind a tap"
 QUESTION = ("A guest under plain emulation (QEMU without hardware virtualization, Debian's kernel 6.1) has the offloads that its "
             "driver has by default; behind AF_XDP ports and DPDK's, which can do nothing for such a guest, it has none. What "
             "throughput has one TCP stream between it and a container, each way, and how many UDP frames of 64 bytes come "
-            "through? Emulation makes the guest slow: only ratios mean something.")
+            "through? The guest has a core, the container the other. Emulation makes the guest slow: only ratios mean something.")
 RULE = "normal"
 SOCKETS = True
 SAYS = ("from", "to")
@@ -24,9 +24,11 @@ def run(w, peer, settings):
     if not peer.offloads:
         w.inside("gen", "ethtool", "-K", "g0", "tx", "off", "gro", "on")
     seconds = max(2, round(settings["seconds"]))
-    with emulated_guest.booted(peer.offloads) as guest:
+    guests_cpu = world.GENERATOR_CPU if peer.own_core else world.SWITCH_CPU
+    with emulated_guest.booted(peer.offloads, guests_cpu) as guest:
         peer.start(w, ["sw0", guest.tap], RULE)
         guest.wait_for_path()
-        w.start("iperf3", "--server", namespace="gen")
+        peer.rest()
+        iperf.start_server(w, "gen", cpu=world.GENERATOR_CPU)
         return {"from": guest.tcp(seconds), "to": guest.tcp(seconds, back=True),
                 "udp-from": guest.udp(seconds), "udp-to": guest.udp(seconds, back=True)}

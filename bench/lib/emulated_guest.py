@@ -59,11 +59,12 @@ def measurement(measure):
 
 
 @contextlib.contextmanager
-def booted(offloads):
-    """A Guest, whose tap is up and nobody's port yet, with virtio-net's default 'offloads' or without."""
+def booted(offloads, cpu):
+    """A Guest, whose tap is up and nobody's port yet, with virtio-net's default 'offloads' or without.  All of it runs on
+    'cpu': where the scheduler puts an emulator's threads decides otherwise how fast a guest is."""
     card = guests.Card("guest", "virtio-net-pci" + ("" if offloads else WITHOUT_OFFLOADS))
     try:
-        with guests.Guest(card):
+        with guests.Guest(card, cpus=1, cpu=cpu):
             yield Guest(card)
     except (guests.Unusable, lab.Failed) as problem:
         raise world.Failed(str(problem)) from problem

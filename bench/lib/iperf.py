@@ -27,13 +27,20 @@ def tcp(w, peer, settings, streams=1, server="sink", back=False):
     return {name: row | {"stolen": stolen} for name, row in rows.items()}
 
 
+def start_server(w, namespace, *options, cpu=None):
+    """Starts iperf3's server, on 'cpu' if there is one, and returns it when it listens."""
+    prefix = [] if cpu is None else ["taskset", "-c", str(cpu)]
+    server = w.start(*prefix, "iperf3", "--server", "--forceflush", *options, namespace=namespace)
+    while "listening" not in server.stdout.readline():
+        if server.poll() is not None:
+            raise world.Failed(f"iperf3: {server.stderr.read().strip()}")
+    return server
+
+
 def _once(w, peer, seconds, streams, server, back):
     """On two cores a stream is up to three times as fast as on one, and the scheduler chooses now this, now that.  So client
     and server have a core each, unless a daemon has one of them for itself: then they share the other."""
-    listening = w.start("iperf3", "--server", "--one-off", "--forceflush", "--bind", world.SINK_IP, namespace=server)
-    while "listening" not in listening.stdout.readline():
-        if listening.poll() is not None:
-            raise world.Failed(f"iperf3: {listening.stderr.read().strip()}")
+    listening = start_server(w, server, "--one-off", "--bind", world.SINK_IP)
     cores = world.GENERATOR_CPU, world.GENERATOR_CPU if peer.own_core else world.SWITCH_CPU
     meter = cpu.Meter(peer.pids(), time.monotonic())
     w.record(f"tcp-{streams}{'-back' if back else ''}", WARM_UP + seconds * 0.8)

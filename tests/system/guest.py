@@ -73,15 +73,16 @@ class Card:
 
 class Guest:
     """A running guest with 'cards', whose taps are made, up, in the network namespace of this process.  Raises
-    Unusable, which says why, if this machine cannot run one.  'series' is of its kernel (machine.KERNELS)."""
+    Unusable, which says why, if this machine cannot run one.  'series' is of its kernel (machine.KERNELS).  'cpu': that of
+    this machine on which all of it runs."""
 
-    def __init__(self, *cards, memory=384, cpus=2, series="6.1"):
+    def __init__(self, *cards, memory=384, cpus=2, series="6.1", cpu=None):
         for number, card in enumerate(cards, 1):
             card.plug(self, number)
         self._folder = tempfile.TemporaryDirectory(prefix="ovs-xdp-guest-", dir="/run")
         self.console = pathlib.Path(self._folder.name) / "console"
         try:
-            self._boot(cards, memory, cpus, series)
+            self._boot(cards, memory, cpus, series, [] if cpu is None else ["taskset", "-c", cpu])
             for card in cards:
                 self.run("ip", "netns", "add", card.name)
                 card.settle()
@@ -89,7 +90,7 @@ class Guest:
             self.close()
             raise
 
-    def _boot(self, cards, memory, cpus, series):
+    def _boot(self, cards, memory, cpus, series, prefix):
         self._qemu = self._line = None
         path = f"{self._folder.name}/line"
         image, initramfs = _prepared(series)
@@ -99,7 +100,7 @@ class Guest:
             lab.run("ip", "link", "set", card.tap, "up")
         self._said = open(f"{self._folder.name}/qemu", "wb+")
         self._qemu = lab.Process(
-            "qemu-system-x86_64", "-M", "q35,usb=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", cpus,
+            *prefix, "qemu-system-x86_64", "-M", "q35,usb=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", cpus,
             "-m", memory, "-display", "none", "-no-reboot", "-nodefaults", "-serial", f"file:{self.console}",
             "-serial", f"unix:{path},server=on,wait=off", "-kernel", image,
             "-initrd", initramfs,
