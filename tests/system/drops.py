@@ -80,6 +80,9 @@ NO_PACKET = re.compile("netif_napi_add|napi_get_frags")
 BY_PROGRAM = re.compile("veth_xdp_rcv|do_xdp_generic|netif_receive_generic_xdp")
 # A switch that starts, or stops, on a device leaves its packets to the host's network stack.
 BY_STACK = re.compile("ip_|ip6_|ipv6_|arp_|ndisc_|icmp|igmp|ping_|tcp_|udp")
+# While a device has no carrier, its qdisc is noop.  Only since Linux 6.11 what that drops counts, as the device's
+# (noop_enqueue() of net/sched/sch_generic.c).
+NOOP_COUNTS = lab.kernel() >= (6, 11)
 PASSED_ON = re.compile("forwarded|unknown_port|up_")     # What "frames" of xdp/stats has besides drops.
 
 
@@ -134,10 +137,16 @@ PROGRAM, DEVICE = "by a program", "by a device or for want of room"
 
 def _kind_of(drop):
     """One of these, or None: the drop is not the switch's."""
-    if NO_PACKET.match(drop.place) or BY_STACK.match(drop.place):
+    if NO_PACKET.match(drop.place) or BY_STACK.match(drop.place) or not NOOP_COUNTS and _by_noop(drop):
         return None
     program = drop.kind == PACKET and (drop.reason in ("TC_INGRESS", "XDP") or BY_PROGRAM.match(drop.place))
     return PROGRAM if program else DEVICE
+
+
+def _by_noop(drop):
+    """Whether the qdisc noop dropped it: that of a device without a queue, which has noqueue else, and that drops nothing."""
+    link = lab.run("ip", "link", "show", "dev", drop.device, check=False) if drop.reason == "QDISC_DROP" else ""
+    return re.search(r" qdisc no(queue|op) ", link)
 
 
 def _reasons():

@@ -13,8 +13,8 @@ import traffic
 
 MTU = 9000
 
-pytestmark = pytest.mark.skipif(
-    jumbo.MULTI_BUFFER, reason="this kernel has AF_XDP sockets for frames in several buffers: test_jumbo.py")
+pytestmark = [pytest.mark.usefixtures("nothing_vanishes"), pytest.mark.skipif(
+    jumbo.MULTI_BUFFER, reason="this kernel has AF_XDP sockets for frames in several buffers: test_jumbo.py")]
 
 
 @pytest.fixture
