@@ -18,7 +18,4 @@
 /* Returned instead of a reason: the operation is to be done after the detour. */
 #define DP_DETOUR (DP_N_REASONS + 1)
 
-/* A pass's fate: operation run->at of flow run->flow is the one. */
-#define DP_FATE_DETOUR (DP_FATE_ENGINE + 3)
-
 #endif /* dp/detour.h */

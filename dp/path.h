@@ -59,8 +59,6 @@ struct dp_path_walk {
      | 1ull << DP_OP_SET_ETH | 1ull << DP_OP_SET_IP4 | 1ull << DP_OP_SET_IP6 | 1ull << DP_OP_SET_TCP        \
      | 1ull << DP_OP_SET_UDP | 1ull << DP_OP_PUSH_VLAN | 1ull << DP_OP_POP_VLAN)
 
-#define DP_FATE_PASSES (DP_FATE_ENGINE + 2)     /* The packet is to make its passes; nothing was changed. */
-
 /* What is read of a packet. */
 struct dp_path_packet {
     struct dp_path_bits bits;

@@ -70,10 +70,6 @@ struct dp_run {
     struct dp_path_walk path;   /* With CT. */
 };
 
-/* Of a pass: it found a flow that begins with CT, 'flow' of the run, and dp_prepare() said yes; or the flow's next
- * CT comes. dp_track() goes on, which the hook's own function does: connection tracking needs much of the stack. */
-#define DP_FATE_TRACK (DP_FATE_ENGINE + 1)
-
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg);
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow,
                                  __u32 *ret_index);

@@ -70,13 +70,18 @@ _Static_assert(sizeof(struct dp_bucket) == 64, "bucket layout");
 #define DP_SLOT_TAG(SLOT) ((__u32) ((SLOT) >> 32))
 #define DP_SLOT_FLOW(SLOT) ((__u32) (SLOT) - 1)
 
-/* What becomes of a packet after the flow's operations. */
+/* What becomes of a packet after the flow's operations; those from DP_FATE_TRACK on only a pass has, no flow. */
 enum dp_fate {
     DP_FATE_DROP,
     DP_FATE_OUTPUT,             /* To datapath port 'arg'. */
     DP_FATE_RECIRC,             /* Looked up again with recirc_id 'arg'. */
     DP_FATE_GROUP,              /* To all ports of group 'arg' (bpf/maps.h). */
     DP_FATE_ENGINE,             /* The engine executes the flow: nothing is done here. */
+    DP_FATE_TRACK,              /* CT of flow run->flow is next: its first operation, for which dp_prepare() said yes,
+                                 * or a later one. dp_track() goes on, which the hook's own function does, because
+                                 * connection tracking needs much of the stack. */
+    DP_FATE_PASSES,             /* No path knows the packet, and nothing was changed: it makes its passes. */
+    DP_FATE_DETOUR,             /* Operation run->at of flow run->flow comes after a detour (dp/detour.h). */
     DP_FATE_SKB = 0x80,         /* Added to one of the others: that is for tcx, and XDP leaves the packet to it. */
 };
 
