@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree is as .editorconfig says: encoding, line ends, blanks, tabs, length of lines.  And functions are short."""
+"""The tree is as .editorconfig says: encoding, line ends, blanks, tabs, length of lines.  And functions and files are short."""
 import configparser
 import pathlib
 import re
@@ -9,6 +9,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 OVERHANG = 20                           # Columns beyond max_line_length that a line of Python or shell may have.
 LONGEST = 100                           # Lines of a function.
+LONGEST_FILE = 600                      # Lines, of C and Python outside of tests.
 SKIPPED = {"build", ".git", "__pycache__", ".pytest_cache", "corpus", "results", "LICENSES"}
 
 
@@ -95,6 +96,21 @@ def test_functions_are_short():
     found = [f"{path.relative_to(TOP)}:{start}: a function of {n} lines, {LONGEST} is the end: split it"
              for path in files() if path.suffix in (".c", ".h") for start, n in long_functions(path.read_text(encoding="utf-8"))]
     assert not found, "\n".join(found)
+
+
+def is_too_long(path, data):
+    return path.endswith((".c", ".h", ".py")) and not path.startswith("tests/") and data.count(b"\n") > LONGEST_FILE
+
+
+def test_files_are_short():
+    found = [f"{path.relative_to(TOP)} has more than {LONGEST_FILE} lines: what has a purpose of its own goes into another file"
+             for path in files() if is_too_long(str(path.relative_to(TOP)), path.read_bytes())]
+    assert not found, "\n".join(found)
+
+
+def test_long_file_is_seen():
+    assert is_too_long("core/x.c", b"\n" * (LONGEST_FILE + 1)) and not is_too_long("core/x.c", b"\n" * LONGEST_FILE)
+    assert not is_too_long("docs/x.md", b"\n" * 1000) and not is_too_long("tests/unit/x.c", b"\n" * 1000)
 
 
 def test_long_function_is_seen():

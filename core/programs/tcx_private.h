@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/programs/tcx.c and tcx_load.c for the rest of this room. */
+/* core/programs/tcx.c, tcx_load.c, tcx_output.c and tcx_trace.c for the rest of this room. */
 #ifndef OXDP_TCX_PRIVATE_H
 #define OXDP_TCX_PRIVATE_H 1
 
@@ -86,8 +86,8 @@ void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
 void oxdp_detour_pin(const struct oxdp_progs *progs);
 void oxdp_detour_renew(struct oxdp_progs *progs);
 
-/* Tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a negative
- * errno. */
+/* tcx_output.c: tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a
+ * negative errno. */
 int oxdp_tcx_limit_changed(struct oxdp_progs *progs, uint32_t port_no);
 
 #endif /* core/programs/tcx_private.h */

@@ -47,6 +47,16 @@ char *dpif_xdp_trace_parse_session(int argc, const char *argv[],
                                    struct dpif_xdp_trace_request *ret,
                                    const char **ret_id);
 
+/* trace_filter.c: finds the datapath that the packets of a request pass, puts
+ * it into '*dpp', and its port and flow there into 'filter'.  Returns NULL, or
+ * a sentence for the user, which the caller frees. */
+char *dpif_xdp_trace_resolve(struct dpif_xdp_trace_request *,
+                             struct dpif_xdp_dp **dpp);
+
+/* trace_filter.c: whether 'dp' has programs with flow tables: others trace
+ * nothing. */
+bool dpif_xdp_trace_has_programs(const struct dpif_xdp_dp *dp);
+
 /* trace_filter.c: how a program ends with a packet. */
 enum dpif_xdp_trace_end {
     DPIF_XDP_TRACE_FORWARDED,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arguments of xdp/trace: which packets are traced, and for how long. */
+/* The arguments of xdp/trace: which packets are traced, and for how long; and
+ * what they name. */
 #include <config.h>
 
 #include "ovs/provider/trace.h"
@@ -8,12 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/programs/progs.h"
+#include "core/programs/trace.h"
 #include "dp/reason.h"
 #include "odp-util.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/match.h"
 #include "openvswitch/ofp-flow.h"
+#include "ovs/datapath/datapath.h"
 #include "ovs/fastpath/compile.h"
+#include "ovs/fastpath/fastpath.h"
+#include "ovs/provider/appctl.h"
 #include "util.h"
 
 #define DEFAULT_COUNT 10
@@ -245,6 +251,96 @@ dpif_xdp_trace_parse_session(int argc, const char *argv[],
     }
     return (error || *ret_id ? error
             : xstrdup("expected a session, as xdp/trace-start answers it"));
+}
+
+/* Names that a request has, and what was found. */
+struct search {
+    const struct dpif_xdp_trace_request *request;
+    struct dpif_xdp_dp *dp;
+    size_t n;
+};
+
+/* Whether the packets of 'request' may pass 'dp'. */
+static void
+search_dp(struct dpif_xdp_dp *dp, void *search_)
+{
+    struct search *search = search_;
+    const struct dpif_xdp_trace_request *request = search->request;
+    bool found = !request->dp || dpif_xdp_query_is_dp(dp, request->dp);
+
+    if (found && request->port) {
+        const struct dpif_xdp_query query = { .port = request->port };
+        size_t n;
+
+        dpif_xdp_port_lock(dp);
+        free(dpif_xdp_query_ports(dp, &query, &n));
+        dpif_xdp_port_unlock(dp);
+        found = n > 0;
+    }
+    if (found) {
+        search->dp = dp;
+        search->n++;
+    }
+}
+
+bool
+dpif_xdp_trace_has_programs(const struct dpif_xdp_dp *dp)
+{
+    return dp->progs && oxdp_trace_is_possible(dp->progs);
+}
+
+char *
+dpif_xdp_trace_resolve(struct dpif_xdp_trace_request *request,
+                       struct dpif_xdp_dp **dpp)
+{
+    struct search search = { .request = request };
+    struct oxdp_trace_filter *filter = &request->filter;
+    struct dpif_xdp_dp *dp;
+
+    filter->in_port = OXDP_TRACE_ANY;
+    filter->flow = OXDP_TRACE_ANY;
+    dpif_xdp_for_each(search_dp, &search);
+    dp = *dpp = search.dp;
+    if (search.n > 1) {
+        return xasprintf("there are %"PRIuSIZE" such datapaths: write "
+                         "datapath=NAME", search.n);
+    } else if (!dp && request->port) {
+        return xasprintf("there is no port \"%s\"%s%s", request->port,
+                         request->dp ? " in datapath " : "",
+                         request->dp ? request->dp : "");
+    } else if (!dp) {
+        return xasprintf("there is no datapath %s%s%s of type xdp",
+                         request->dp ? "\"" : "",
+                         request->dp ? request->dp : "",
+                         request->dp ? "\"" : "");
+    }
+    if (request->port) {
+        const struct dpif_xdp_query query = { .port = request->port };
+        struct dpif_xdp_port **ports;
+        size_t n;
+
+        dpif_xdp_port_lock(dp);
+        ports = dpif_xdp_query_ports(dp, &query, &n);
+        filter->in_port = odp_to_u32(ports[0]->port_no);
+        free(ports);
+        dpif_xdp_port_unlock(dp);
+    }
+    if (request->has_flow) {
+        const struct dpif_xdp_flow *flow;
+
+        dpif_xdp_flow_lock(dp);
+        flow = dpif_xdp_flows_find(&dp->flows, &request->ufid);
+        if (flow && dpif_xdp_fastpath_finds(flow)) {
+            filter->flow = dpif_xdp_fastpath_index(flow);
+        }
+        dpif_xdp_flow_unlock(dp);
+        if (!flow || (filter->flow == OXDP_TRACE_ANY
+                      && dpif_xdp_trace_has_programs(dp))) {
+            return xstrdup(flow ? "programs do not look for that flow: "
+                           "xdp/why says why" : "there is no such flow");
+        }
+    }
+    return NULL;
 }
 
 void
