@@ -244,9 +244,35 @@ void oxdp_tunnel_host_remove(enum oxdp_tunnel_kind kind, uint16_t port)
     remove_all(OXDP_TUNNEL_HOST, kind, port);
 }
 
+/* The kind of device that 'link' is, and its UDP port in '*ret_port'; NULL if it is none of ours. */
+static const struct tunnel_device *identify(const struct oxdp_link *link, uint16_t *ret_port)
+{
+    for (size_t i = 0; i < N_DEVICES; i++) {
+        char name[IF_NAMESIZE];
+        unsigned int port = 0;
+
+        if (is_ours(link, &devices[i])
+            && (!has_port(&devices[i]) || sscanf(link->name, devices[i].name_format, &port) == 1)
+            && port <= UINT16_MAX) {
+            name_of(&devices[i], port, name);
+            if (!strcmp(name, link->name)) {
+                *ret_port = port;
+                return &devices[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+bool oxdp_tunnel_device_is(const struct oxdp_link *link)
+{
+    uint16_t port;
+
+    return identify(link, &port);
+}
+
 struct sweep {
-    enum oxdp_tunnel_use use;
-    bool (*keep)(enum oxdp_tunnel_kind, uint16_t port, void *aux);
+    bool (*keep)(enum oxdp_tunnel_use, enum oxdp_tunnel_kind, uint16_t port, void *aux);
     void *aux;
     unsigned int n_gone;
 };
@@ -255,27 +281,19 @@ struct sweep {
 static bool sweep_link(const struct oxdp_link *link, void *sweep_)
 {
     struct sweep *sweep = sweep_;
+    uint16_t port;
+    const struct tunnel_device *device = identify(link, &port);
 
-    for (size_t i = 0; i < N_DEVICES; i++) {
-        char name[IF_NAMESIZE];
-        unsigned int port = 0;
-
-        if (devices[i].use == sweep->use && is_ours(link, &devices[i])
-            && (!has_port(&devices[i]) || sscanf(link->name, devices[i].name_format, &port) == 1)
-            && port <= UINT16_MAX) {
-            name_of(&devices[i], port, name);
-            if (!strcmp(name, link->name) && !sweep->keep(devices[i].kind, port, sweep->aux)) {
-                sweep->n_gone += !oxdp_device_delete(name);
-            }
-        }
+    if (device && !sweep->keep(device->use, device->kind, port, sweep->aux)) {
+        sweep->n_gone += !oxdp_device_delete(link->name);
     }
     return true;
 }
 
-unsigned int oxdp_tunnel_devices_sweep(enum oxdp_tunnel_use use,
-                                       bool (*keep)(enum oxdp_tunnel_kind, uint16_t port, void *aux), void *aux)
+unsigned int oxdp_tunnel_devices_sweep(bool (*keep)(enum oxdp_tunnel_use, enum oxdp_tunnel_kind, uint16_t port,
+                                                    void *aux), void *aux)
 {
-    struct sweep sweep = { .use = use, .keep = keep, .aux = aux };
+    struct sweep sweep = { .keep = keep, .aux = aux };
 
     oxdp_link_each(sweep_link, &sweep);
     return sweep.n_gone;

@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct oxdp_link;
+
 enum oxdp_tunnel_kind {
     OXDP_TUNNEL_VXLAN,
     OXDP_TUNNEL_GENEVE,
@@ -52,8 +54,11 @@ void oxdp_tunnel_host_remove(enum oxdp_tunnel_kind kind, uint16_t port);
 /* Sets it up.  0, or a negative errno with a sentence in '*ret_error' (malloc'd). */
 int oxdp_tunnel_host_up(const char *name, char **ret_error);
 
-/* Removes all devices for 'use' for which 'keep' is false, and returns how many that were. */
-unsigned int oxdp_tunnel_devices_sweep(enum oxdp_tunnel_use use,
-                                       bool (*keep)(enum oxdp_tunnel_kind, uint16_t port, void *aux), void *aux);
+/* Whether 'link' is such a device. */
+bool oxdp_tunnel_device_is(const struct oxdp_link *link);
+
+/* Removes all such devices for which 'keep' is false, and returns how many that were. */
+unsigned int oxdp_tunnel_devices_sweep(bool (*keep)(enum oxdp_tunnel_use, enum oxdp_tunnel_kind, uint16_t port,
+                                                    void *aux), void *aux);
 
 #endif /* core/kernel/tunnel_device.h */

@@ -163,7 +163,8 @@ dpif_xdp_port_check_device(const struct dpif_xdp_dp *dp, const char *name,
     if (error) {
         return error;
     }
-    if (oxdp_tcx_needs_device(dp->name, name)) {
+    if (oxdp_tcx_needs_device(dp->name, name)
+        || oxdp_tunnel_device_is(&link)) {
         *errorp = xasprintf("%s belongs to the switch, which gets packets "
                             "through it: it cannot be a port", name);
         return EBUSY;

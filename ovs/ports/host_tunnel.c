@@ -378,36 +378,3 @@ dpif_xdp_host_tunnels_wait(const struct dpif_xdp_dp *dp)
         }
     }
 }
-
-/* Whether there are tunnels of 'kind' to 'udp_port' that go by the host's
- * routes. */
-static bool
-has_tunnels(enum oxdp_tunnel_kind kind, uint16_t udp_port, void *dp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    struct dpif_xdp_port *port;
-
-    DPIF_XDP_FOR_EACH_PORT (port, (const struct dpif_xdp_dp *) dp) {
-        enum oxdp_tunnel_kind its_kind;
-        uint16_t its_port;
-
-        if (dpif_xdp_host_tunnel_is(port)
-            && dpif_xdp_port_tunnel_kind(port, &its_kind, &its_port)
-            && its_kind == kind && its_port == udp_port) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void
-dpif_xdp_host_tunnels_taken_over(struct dpif_xdp_dp *dp)
-{
-    unsigned int n = oxdp_tunnel_devices_sweep(OXDP_TUNNEL_HOST, has_tunnels,
-                                               dp);
-
-    if (n) {
-        VLOG_INFO("removed %u tunnel device%s that a previous instance left",
-                  n, n == 1 ? "" : "s");
-    }
-}

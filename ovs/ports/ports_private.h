@@ -202,8 +202,6 @@ void dpif_xdp_underlays_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_stop_merging(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
-void dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *)
-    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* underlay.c: whether 'port' is one of tunnels. */
 bool dpif_xdp_port_is_tunnel(const struct dpif_xdp_port *);
@@ -222,8 +220,6 @@ void dpif_xdp_host_tunnels_run(struct dpif_xdp_dp *)
 void dpif_xdp_host_tunnels_wait(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_host_tunnel_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
-    OVS_REQUIRES(dpif_xdp_port_mutex);
-void dpif_xdp_host_tunnels_taken_over(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* tcx.c: has packets of the device 'ifindex', one for tunnels, belong to

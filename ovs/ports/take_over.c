@@ -50,6 +50,43 @@ open_again(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port, int error)
     port->retry = 0;                    /* Opens it anew. */
 }
 
+/* Whether a tunnel of 'dp' uses the device of 'kind' to 'udp_port' for 'use'.
+ * If that is GRO, then the tunnel's port knows now that frames are merged. */
+static bool
+uses_tunnel_device(enum oxdp_tunnel_use use, enum oxdp_tunnel_kind kind,
+                   uint16_t udp_port, void *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    struct dpif_xdp_port *port;
+
+    DPIF_XDP_FOR_EACH_PORT (port, (const struct dpif_xdp_dp *) dp) {
+        enum oxdp_tunnel_kind its_kind;
+        uint16_t its_port;
+
+        if (dpif_xdp_port_tunnel_kind(port, &its_kind, &its_port)
+            && its_kind == kind && its_port == udp_port) {
+            if (use == OXDP_TUNNEL_HOST) {
+                return dpif_xdp_host_tunnel_is(port);
+            }
+            port->merges = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+sweep_tunnel_devices(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    unsigned int n = oxdp_tunnel_devices_sweep(uses_tunnel_device, dp);
+
+    if (n) {
+        VLOG_INFO("removed %u tunnel device%s that a previous instance left",
+                  n, n == 1 ? "" : "s");
+    }
+}
+
 void
 dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
 {
@@ -70,8 +107,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     dpif_xdp_meters_taken_over(&dp->meters);
     dpif_xdp_ct_taken_over(dp->ct);
     dpif_xdp_internal_sweep();
-    dpif_xdp_underlays_taken_over(dp);
-    dpif_xdp_host_tunnels_taken_over(dp);
+    sweep_tunnel_devices(dp);
     dpif_xdp_detour_taken_over(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device

@@ -178,35 +178,3 @@ dpif_xdp_underlays_run(struct dpif_xdp_dp *dp)
         }
     }
 }
-
-/* Whether there are tunnels of 'kind' to 'udp_port'. */
-static bool
-has_tunnels(enum oxdp_tunnel_kind kind, uint16_t udp_port, void *dp)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
-{
-    struct dpif_xdp_port *port;
-
-    DPIF_XDP_FOR_EACH_PORT (port, (const struct dpif_xdp_dp *) dp) {
-        enum oxdp_tunnel_kind its_kind;
-        uint16_t its_port;
-
-        if (tunnel_of(port, &its_kind, &its_port) && its_kind == kind
-            && its_port == udp_port) {
-            port->merges = true;
-            return true;
-        }
-    }
-    return false;
-}
-
-void
-dpif_xdp_underlays_taken_over(struct dpif_xdp_dp *dp)
-{
-    unsigned int n = oxdp_tunnel_devices_sweep(OXDP_TUNNEL_GRO, has_tunnels,
-                                               dp);
-
-    if (n) {
-        VLOG_INFO("removed %u tunnel device%s that a previous instance left",
-                  n, n == 1 ? "" : "s");
-    }
-}

@@ -172,6 +172,12 @@ def alias(name):
 
 def nothing(_):
     pass
+def for_tunnels(name):
+    """As the switch makes one (core/kernel/tunnel_device.c)."""
+    lab.run("ip", "link", "add", name, "type", "vxlan", "external", "dstport", "4789")
+    lab.run("ip", "link", "set", name, "alias", "OVS-XDP: tunnels by the routes of the host")
+
+
 
 
 # Devices that cannot be ports, at XDP or at all: how to make one, its name, and what "error" says.
@@ -183,6 +189,7 @@ UNFIT = (
     (nothing, "ovs-xdp-up", ("ovs-xdp-up belongs to the switch",)),
     (bridged, "d1", ("d1 is in bridge d1-br: remove it there first",)),
     (below_macvlan, "d2", ("d2 carries the macvlan d2-mv",)),
+    (for_tunnels, "vxlan4789-host", ("vxlan4789-host belongs to the switch",)),
     (tun, "d3", ("d3 is not an Ethernet device", "mode tap")),
     (alias, "another-name", ("the device is already a port of this datapath",)),
 )
@@ -190,7 +197,8 @@ UNFIT = (
 
 def test_devices(network):
     switch, rows = network.switch, Rows(network)
-    switch.expected += ["nosuchdev", LONG, "lo: ", r"\blo\b", "br0-xdp", "ovs-xdp-up", r"\bd[0-9]\b", "another-name"]
+    switch.expected += ["nosuchdev", LONG, "lo: ", r"\blo\b", "br0-xdp", "ovs-xdp-up", "vxlan4789-host", r"\bd[0-9]\b",
+                        "another-name"]
     for make, name, parts in UNFIT:
         with rows.row(name):
             make(name)
