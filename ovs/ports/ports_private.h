@@ -171,35 +171,44 @@ void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *, bool on)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* guest.c, for a tap 'port': what is known of its guest now, for the choice of
- * the hook; whether that is about to change because of what the guest sends,
- * to be called often; when to call that again; and what programs and the
- * status need, after the hook was chosen or the device has changed. */
+/* guest.c: finds out what is known of the guest behind a tap, for the choice
+ * of the hook. */
 void dpif_xdp_port_ask_about_guest(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* guest.c: whether what the guest sends asks for another hook.  To be called
+ * often; the second function wakes poll_block() for that. */
 bool dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp,
                                  struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_port_wait_for_guest(const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* guest.c: tells programs and the status about the guest, after the hook was
+ * chosen or the device has changed. */
 void dpif_xdp_port_follow_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-/* underlay.c: whether frames of tunnels come by 'port' and there are
- * containers for which tcx suits them best; looks at all ports, before others
- * ask whether that is another answer for 'port' than when its hook was chosen;
- * has the kernel merge such frames, to be called often; ends that for the
- * tunnels of 'port'; removes what a previous instance left of it. */
+/* underlay.c: whether 'port' is to be at tcx because frames of tunnels come by
+ * it for containers. */
 bool dpif_xdp_port_is_underlay(const struct dpif_xdp_dp *,
                                const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* underlay.c: looks at all ports; then, whether the answer for 'port' is
+ * another than when its hook was chosen. */
 void dpif_xdp_underlays_look(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 bool dpif_xdp_port_look_at_underlay(const struct dpif_xdp_dp *,
                                     const struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* underlay.c: has the kernel merge frames of tunnels that come by underlays,
+ * to be called often. */
 void dpif_xdp_underlays_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* underlay.c: ends that for the tunnels of 'port'. */
 void dpif_xdp_port_stop_merging(struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -213,12 +222,13 @@ bool dpif_xdp_port_tunnel_kind(const struct dpif_xdp_port *,
                                enum oxdp_tunnel_kind *, uint16_t *udp_port);
 
 /* host_tunnel.c: makes devices for tunnels that go by the routes of the host,
- * to be called often; for poll_block(); removes that of 'port'; removes those
- * of a previous instance. */
+ * to be called often; the second function wakes poll_block() for that. */
 void dpif_xdp_host_tunnels_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_host_tunnels_wait(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* host_tunnel.c: removes the device for the tunnels of 'port', if any. */
 void dpif_xdp_host_tunnel_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
@@ -266,14 +276,16 @@ void dpif_xdp_port_get_fds(const struct dpif_xdp_rxq *rxqs, uint32_t n,
                            int fds[]);
 
 /* target.c: lets XDP send to 'port' while its device has a carrier and takes
- * redirected frames, unless that would bypass its qdisc; does so for all
- * ports, when the first port with XDP is opened; marks 'port' as absent, so
- * that nothing is sent to it. */
+ * redirected frames, unless that would bypass its qdisc. */
 void dpif_xdp_port_follow_carrier(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* target.c: the same for all ports, when the first with XDP is opened. */
 void dpif_xdp_ports_follow_xdp(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* target.c: marks 'port' as absent, so that nothing is sent to it. */
 void dpif_xdp_port_set_absent(struct dpif_xdp_dp *dp, struct dpif_xdp_port *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
