@@ -243,23 +243,7 @@ def test_killed(world, switch, host, tunnel):
     red, far = make(world, switch, host)
     traffic.wait_for_ping(red, "10.0.0.9")
     settle(red, far)
-    index = lab.run("cat", f"/sys/class/net/{DEVICE}/ifindex")
-    with traffic.Connection(far, red, "10.0.0.1") as connection:
-        for _ in range(5):
-            connection.goes_on()
-        switch.crash()
-        assert devices() == [DEVICE]
-        connection.goes_on()
-        if tunnel == "goes":
-            switch.vsctl("--no-wait", "del-port", "tun0")
-        switch.start()
-        if tunnel == "goes":
-            lab.wait_until(lambda: not devices(), "the end of the device")
-            return
-        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the next daemon")
-        connection.goes_on()
-        assert connection.same()
-    assert lab.run("cat", f"/sys/class/net/{DEVICE}/ifindex") == index
+    tunnel_world.check_killed(switch, red, far, tunnel, DEVICE, devices)
 
 
 def test_cleanup(world, switch, host):

@@ -97,22 +97,7 @@ def test_killed(world, switch, host, tunnel):
     """The next daemon goes on with what the last one left, and removes what has no tunnel."""
     red, far = connect(world, switch, host)
     lab.wait_until(devices, "the device")
-    index = lab.run("cat", f"/sys/class/net/{DEVICE}/ifindex")
-    with traffic.Connection(far, red, "10.0.0.1") as connection:
-        connection.goes_on()
-        switch.crash()
-        assert devices() == [DEVICE]
-        connection.goes_on()
-        if tunnel == "goes":
-            switch.vsctl("--no-wait", "del-port", "tun0")
-        switch.start()
-        if tunnel == "goes":
-            lab.wait_until(lambda: not devices(), "the end of the device")
-            return
-        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the next daemon")
-        connection.goes_on()
-        assert connection.same()
-    assert lab.run("cat", f"/sys/class/net/{DEVICE}/ifindex") == index
+    tunnel_world.check_killed(switch, red, far, tunnel, DEVICE, devices)
 
 
 def test_not_behind_xdp(world, switch, host):

@@ -7,6 +7,7 @@ import pytest
 
 import lab
 import switch as switches
+import traffic
 
 # Of the kernel's device: "here" is its remote address.
 KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "here", "local", "there"),
@@ -70,3 +71,26 @@ def add_tunnel(switch, kind, csum=False):
 def received(namespace, device="eth0"):
     """Packets and bytes that a device of a namespace has got."""
     return [int(namespace.run("cat", f"/sys/class/net/{device}/statistics/rx_{what}")) for what in ("packets", "bytes")]
+
+
+def check_killed(switch, red, far, tunnel, device, devices):
+    """A connection through 'device', which the switch has made for its tunnel, goes on while the daemon is killed and started
+    again; the next daemon goes on with the device if the tunnel "stays", and removes it if it "goes" meanwhile.  devices()
+    has the names of all devices of that kind."""
+    index = lab.run("cat", f"/sys/class/net/{device}/ifindex")
+    with traffic.Connection(far, red, "10.0.0.1") as connection:
+        for _ in range(5):
+            connection.goes_on()
+        switch.crash()
+        assert devices() == [device]
+        connection.goes_on()
+        if tunnel == "goes":
+            switch.vsctl("--no-wait", "del-port", "tun0")
+        switch.start()
+        if tunnel == "goes":
+            lab.wait_until(lambda: not devices(), "the end of the device")
+            return
+        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the next daemon")
+        connection.goes_on()
+        assert connection.same()
+    assert lab.run("cat", f"/sys/class/net/{device}/ifindex") == index
