@@ -78,7 +78,8 @@ def keys_in_code():
     return {
         "other_config": c_list("ovs/provider/config.c", "keys[]")
         | set(re.findall(r'smap_get\w*\(reading->config, "([\w-]+)"', config)),
-        "options": c_list("ovs/netdev/netdev_xdp_options.c", "option_names[]"),
+        "options": c_list("ovs/netdev/netdev_xdp_options.c", "option_names[]")
+        | c_list("ovs/netdev/netdev_xdp_options.c", "without_effect[]") - {"true"},
         "status": set(re.findall(r'smap_add\w*\(status, (?:xstrdup\()?"([\w-]+)"', status))
         | c_list("ovs/netdev/netdev_internal.c", "keys[]"),
         "statistics": counters(),

@@ -11,8 +11,8 @@
  *   xdp-peer   true (default), false: packets never skip this end of a veth
  *
  * and with what is in use in the Interface table's status column.  "n_rxq" and
- * "use-need-wakeup" of "afxdp" are accepted and not needed: all queues are
- * served, and the kernel is woken up if it wants to be. */
+ * "use-need-wakeup" of "afxdp" have no effect: all queues are served, and the
+ * kernel is woken up if it wants to be. */
 #ifndef NETDEV_XDP_H
 #define NETDEV_XDP_H 1
 

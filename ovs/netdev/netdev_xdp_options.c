@@ -4,7 +4,8 @@
  * Open vSwitch removes a port whose options are refused.  So a value that is
  * not allowed is no failure: the one in use stays in use, and the Interface's
  * "error" and status:xdp-error say what was given, what is allowed, and what
- * is used.  A key that is not known is named in status:xdp-warning. */
+ * is used.  A key that is not known, or has no effect, is named in
+ * status:xdp-warning. */
 #include <config.h>
 
 #include "ovs/netdev/netdev_xdp_private.h"
@@ -21,9 +22,18 @@
 
 VLOG_DEFINE_THIS_MODULE(netdev_xdp_options);
 
-/* "n_rxq" and "use-need-wakeup" are of the class "afxdp". */
 static const char *const option_names[] = {
-    "xdp-mode", "xdp-hook", "xdp-obj", "xdp-peer", "n_rxq", "use-need-wakeup",
+    "xdp-mode", "xdp-hook", "xdp-obj", "xdp-peer",
+};
+
+/* Options of the class "afxdp", which have no effect here unless they ask for
+ * what is so anyway. */
+static const struct {
+    const char *key, *value;            /* NULL: no such value. */
+    const char *why;
+} without_effect[] = {
+    { "n_rxq", NULL, "all receive queues of the device are served" },
+    { "use-need-wakeup", "true", "it is in use where the kernel has it" },
 };
 
 static const char *const hook_names[] = {
@@ -149,10 +159,29 @@ read_obj(const struct smap *args, const char *now, struct ds *errors)
     return value;
 }
 
-/* The sentence on options that are not known, or NULL.  The caller frees
- * it. */
+/* If 'node' has an option without effect, adds that to 'ds' and returns
+ * true. */
+static bool
+has_no_effect(const struct smap_node *node, struct ds *ds)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(without_effect); i++) {
+        if (!strcmp(node->key, without_effect[i].key)) {
+            if (!without_effect[i].value
+                || strcmp(node->value, without_effect[i].value)) {
+                ds_put_format(ds, "%soptions:%s=%s: no effect, %s",
+                              ds->length ? "; " : "", node->key, node->value,
+                              without_effect[i].why);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The sentence on options that are not known, or have no effect; or NULL.  The
+ * caller frees it. */
 static char *
-unknown_options(const struct smap *args)
+unused_options(const struct smap *args)
 {
     const struct smap_node **nodes = smap_sort(args);
     struct ds ds = DS_EMPTY_INITIALIZER;
@@ -163,7 +192,8 @@ unknown_options(const struct smap *args)
             = dpif_xdp_spelling_closest(key, option_names,
                                         ARRAY_SIZE(option_names));
 
-        if (closest && !strcmp(closest, key)) {
+        if ((closest && !strcmp(closest, key))
+            || has_no_effect(nodes[i], &ds)) {
             continue;
         }
         ds_put_format(&ds, "%soptions:%s=%s: unknown option, ignored",
@@ -208,7 +238,7 @@ netdev_xdp_set_config(struct netdev *netdev_, const struct smap *args,
                       char **errp OVS_UNUSED)
 {
     struct netdev_xdp *netdev = netdev_xdp_cast(netdev_);
-    char *warning = unknown_options(args);
+    char *warning = unused_options(args);
     struct ds errors = DS_EMPTY_INITIALIZER;
     struct dpif_xdp_netdev_config config;
     bool changed, refused;

@@ -157,6 +157,7 @@ def test_afxdp_interfaces(network):
     """Interfaces that were of type afxdp go on with their options."""
     if network.switch.datapath != "xdp":
         pytest.skip("the stock datapath's afxdp is tested by Open vSwitch")
+    network.switch.expected += ["options:n_rxq"]
     for number, kind in enumerate(("afxdp", "afxdp-nonpmd", "xdp"), 11):
         network.add_container(kind, number, interface=[f"type={kind}", "options:xdp-mode=native", "options:n_rxq=1",
                                                        "options:use-need-wakeup=true"])

@@ -79,6 +79,8 @@ WRONG_KEYS = (
     ("xdp-peers", "true", ("did you mean xdp-peer?",)),
     ("xdp", "true", ("options:xdp=true: unknown option, ignored",)),
     ("bogus", "1", ("options:bogus=1: unknown option, ignored",)),
+    ("n_rxq", "4", ("options:n_rxq=4: no effect, all receive queues of the device are served",)),
+    ("use-need-wakeup", "false", ("options:use-need-wakeup=false: no effect, it is in use where the kernel has it",)),
     ("rx-steering", "rss+lacp", ("options:rx-steering=rss+lacp: unknown option, ignored",)),
 )
 
@@ -170,14 +172,14 @@ def alias(name):
     lab.run("ip", "link", "property", "add", "dev", "to-red", "altname", name)
 
 
-def nothing(_):
-    pass
 def for_tunnels(name):
     """As the switch makes one (core/kernel/tunnel_device.c)."""
     lab.run("ip", "link", "add", name, "type", "vxlan", "external", "dstport", "4789")
     lab.run("ip", "link", "set", name, "alias", "OVS-XDP: tunnels by the routes of the host")
 
 
+def nothing(_):
+    pass
 
 
 # Devices that cannot be ports, at XDP or at all: how to make one, its name, and what "error" says.
@@ -187,9 +189,9 @@ UNFIT = (
     (nothing, "lo", ("lo is the loopback device", "type=internal")),
     (nothing, "br0-xdp", ("br0-xdp",)),
     (nothing, "ovs-xdp-up", ("ovs-xdp-up belongs to the switch",)),
+    (for_tunnels, "vxlan4789-host", ("vxlan4789-host belongs to the switch",)),
     (bridged, "d1", ("d1 is in bridge d1-br: remove it there first",)),
     (below_macvlan, "d2", ("d2 carries the macvlan d2-mv",)),
-    (for_tunnels, "vxlan4789-host", ("vxlan4789-host belongs to the switch",)),
     (tun, "d3", ("d3 is not an Ethernet device", "mode tap")),
     (alias, "another-name", ("the device is already a port of this datapath",)),
 )

@@ -84,5 +84,5 @@ def test_unknown_keys(network):
     assert "options:bogus=1: unknown option, ignored" in warning()
     switch.vsctl("set", "interface", "to-red", "external_ids:x=1")         # Has the daemon read all options again.
     assert len([line for line in switch.log() if "xdp_hook" in line]) == 1
-    set_options(switch, "to-green", xdp__peer="true", n_rxq="1")
+    set_options(switch, "to-green", xdp__peer="true", use__need__wakeup="true")
     lab.wait_until(lambda: not warning(), "no more warning")
