@@ -21,7 +21,7 @@
  *   dp->bonds.mutex                 writers of bonds
  *   netdev->mutex                   the options, status and counts of a netdev
  *                                   of class "xdp"
- *   addresses_mutex                 the addresses of internal ports
+ *   names_mutex                     addresses and MTUs of internal ports
  *   ct->mutex                       making the tables of connections
  *   ct->policy_mutex                writers of timeout policies
  *   the locks of core/              core/locks.h
