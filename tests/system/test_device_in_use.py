@@ -71,6 +71,29 @@ def test_device_under_a_macvlan(network):
     assert "to-extra carries the macvlan mv0" in refused(network.switch, "to-extra")
 
 
+def stack(network, kind, *settings):
+    """A device of 'kind' on to-extra; skips where this kernel has none."""
+    network.plug("extra")
+    if said := lab.run("ip", "link", "add", "above", "link", "to-extra", "type", kind, *settings, check=False):
+        pytest.skip(f"this kernel has no device of type {kind}: {said.strip()}")
+
+
+def test_device_under_an_ipvlan(network):
+    stack(network, "ipvlan")
+    assert "to-extra carries the ipvlan above, which would get no packets any more: remove that first" in refused(
+        network.switch, "to-extra")
+
+
+def test_device_under_a_vlan(network):
+    """As with openvswitch.ko: it is taken."""
+    network.switch.expected += ["to-extra carries"]
+    stack(network, "vlan", "id", "5")
+    network.switch.add_port("to-extra")
+    lab.wait_until(lambda: "to-extra carries the vlan above, which gets no packets while it is a port: use an interface with "
+                   "type=internal" in warning(network.switch, "to-extra"), "a warning")
+    lab.run("ip", "link", "del", "above")
+
+
 def test_loopback(network):
     error = refused(network.switch, "lo")
     assert "lo is the loopback device" in error and "type=internal" in error
