@@ -219,6 +219,23 @@ def test_move_a_device(world, switch, tmp_path, mover, hook):
     session.close()
 
 
+def test_move_a_device_by_one_command(world, switch, tmp_path):
+    """That of "getting started"; the connection over which one types survives."""
+    switch.expected += ["has addresses"]
+    command, = commands("start/getting-started.md")
+    host = Host(world, "auto")
+    session = Session(*host.connect())
+    session.goes_on()
+    with Shell(switch, tmp_path) as shell:
+        shell.type(command)
+        lab.wait_until(lambda: f"default via {host.GATEWAY}" in lab.run("ip", "route", "show", "dev", "br0", check=False), "the route")
+        session.goes_on()
+    assert (tmp_path / "move.log").read_text() == ""
+    assert host.ADDRESS in lab.run("ip", "address", "show", "br0") and host.ADDRESS not in lab.run("ip", "address", "show", "eth1")
+    assert switch.ofport("eth1") > 0 and not switch.error("eth1")
+    session.close()
+
+
 def test_move_goes_back(world, switch, tmp_path, mover):
     """The peer does not answer: everything is as it was, and the connection goes on."""
     shell, line = mover
@@ -253,7 +270,7 @@ def test_back_to_the_stock_daemon(world, switch, tmp_path):
     """The bridges get another type, ours leaves nothing behind, and the stock daemon serves them."""
     if not STOCK.exists():
         pytest.skip(f"{STOCK} is not built")
-    script, = commands("start/existing-open-vswitch.md")
+    script, _ = commands("start/existing-open-vswitch.md")
     if not os.path.exists("/sys/module/openvswitch"):
         script = script.replace("datapath_type=system", "datapath_type=netdev")       # As the page says.
     switch.add_bridge("br0")
@@ -273,3 +290,24 @@ def test_back_to_the_stock_daemon(world, switch, tmp_path):
     traffic.wait_for_ping(red, "10.0.0.2")
     assert "unknown" not in switch.log_path.read_text()
     switch.expected.append("")          # What the stock daemon warns of is not our matter.
+
+
+def test_what_a_killed_daemon_left_is_removed_by_hand(world, switch, tmp_path):
+    """Also the devices for tunnels: no device, pin or type of a bridge stays."""
+    _, script = commands("start/existing-open-vswitch.md")
+    switch.add_bridge("br0")
+    red, _ = (container(world, switch, name, number) for number, name in enumerate(("red", "green"), 1))
+    traffic.wait_for_ping(red, "10.0.0.2")
+    switch.vsctl("add-port", "br0", "tun0", "--", "set", "interface", "tun0", "type=gre", "options:remote_ip=192.0.2.1")
+    before = lab.run("ip", "-o", "link")
+    assert "OVS-XDP: " in before and "ovs-xdp-up" in before
+    switch.crash()
+    with Shell(switch, tmp_path) as shell:
+        shell.type(script)
+    left = lab.run("ip", "-o", "link")
+    assert not re.search(r"ovs-xdp|br0|OVS-XDP|gre-host", left), left
+    assert not os.path.exists("/sys/fs/bpf/ovs-xdp")
+    assert switch.vsctl("--no-wait", "get", "bridge", "br0", "datapath_type").strip() == "system"
+    switch.vsctl("--no-wait", "set", "bridge", "br0", "datapath_type=xdp", "--", "--if-exists", "del-port", "tun0")
+    switch.start()
+    traffic.wait_for_ping(red, "10.0.0.2")
