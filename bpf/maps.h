@@ -99,6 +99,7 @@ struct bpf_detour {
     __u32 mark;             /* its mark, which is 0 meanwhile: routes are cached only without. */
     __u16 tracked;          /* Of its struct dp_run, which says DETOUR_AWAY meanwhile, until another packet runs. */
     __u16 queue;            /* Its skb->queue_mapping: the device has one queue. */
+    __u32 traced;           /* Of its struct dp_run. */
 };
 
 #define BPF_MAX_UPCALL_QUEUES 8

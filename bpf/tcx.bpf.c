@@ -96,6 +96,9 @@ int oxdp_tcx(struct __sk_buff *ctx)
         }
         from = DP_FROM_DETOUR;
         run->tracked = detour->tracked;
+        if (!DP_OMITS(ctx, DP_PART_TRACE)) {
+            run->traced = detour->traced;
+        }
         length = run->arrived;
     } else {
         trace_begin(ctx, run, port->port_no, length);
@@ -140,7 +143,6 @@ static __always_inline int output(struct __sk_buff *ctx, const struct bpf_port *
 {
     const struct bpf_skb_output *output = dp_output_of(to);
 
-    trace_to(ctx, run, DP_FATE_OUTPUT, to);
     if (!output) {
         count_run(ctx, port->counter_slot, DP_REASON_NO_OUTPUT, run, length);
         return TC_ACT_SHOT;
@@ -174,6 +176,8 @@ static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *
     detour->queue = ctx->queue_mapping;
     detour->tracked = run->tracked;
     run->tracked = DETOUR_AWAY;
+    detour->traced = run->traced;
+    run->traced = 0;                    /* It may not come back. */
     detour->last = detour->last % NO_MORE_DETOURS + 1;
     detour->waits = detour->last;
     ctx->tc_index = detour->last;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Traced packets: which they are, and how they get to userspace.  A program that omits DP_PART_TRACE has nothing of
- * this; in others a packet that is not traced costs a load and a decrement.  Include dp/pipeline.h with a seam first.
+ * this; in others a packet that is not traced costs a decrement, and a load for each lookup and at its end.  Include
+ * dp/pipeline.h with a seam first.
  *
  *     trace_begin()     first in a run
- *     trace_to()        where the packet is sent to
  *     trace_end()       where the packet is counted, which is once for each (bpf/port.h)
  */
 #ifndef BPF_TRACE_H
@@ -106,21 +106,9 @@ static __always_inline void trace_begin(struct dp_ctx *ctx, struct dp_run *run, 
 {
     struct bpf_run_room *room = (struct bpf_run_room *) run;
 
-    if (!DP_OMITS(ctx, DP_PART_TRACE)) {
-        run->traced = 0;                /* A packet before it may have been lost on a detour. */
-    }
     if (!DP_OMITS(ctx, DP_PART_TRACE) && DP_UNLIKELY(room->countdown) && DP_UNLIKELY(!--room->countdown)) {
         trace_count_down(ctx, room);
         trace_look(ctx, run, in_port, length);
-    }
-}
-
-/* The packet in hand goes to port or group 'to', or, with DP_FATE_SKB, to tcx. */
-static __always_inline void trace_to(struct dp_ctx *ctx, struct dp_run *run, enum dp_fate fate, __u32 to)
-{
-    if (dp_is_traced(ctx, &run->traced)) {
-        run->fate = fate;
-        run->to = to;
     }
 }
 

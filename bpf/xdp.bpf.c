@@ -152,7 +152,6 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
             dp_cut_tail(ctx, run->frame.cut);
         }
     }
-    trace_to(ctx, run, DP_FATE_OUTPUT, to);
     if (DP_UNLIKELY(sent > dp_limits_at(ctx, BPF_LIMIT_ALL)->max_len)) {
         return output_long(ctx, port, run, to);
     }
@@ -163,8 +162,6 @@ static __always_inline int output(struct xdp_md *ctx, const struct bpf_port *por
 static __always_inline int output_group(struct xdp_md *ctx, const struct bpf_port *port, struct dp_run *run,
                                         __u32 index, __u32 length)
 {
-    trace_to(ctx, run, DP_FATE_GROUP, index);
-
     void *group = DP_OMITS_OP(ctx, DP_OP_GROUP) ? 0 : bpf_map_lookup_elem(&groups, &index);
     int verdict = group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 
@@ -235,7 +232,9 @@ static __always_inline int segments(struct xdp_md *ctx, const struct bpf_port *p
 /* The program at tcx on the same device gets the packet, and counts it. */
 static __always_inline int leave_to_tcx(struct xdp_md *ctx, struct dp_run *run, enum dp_reason reason)
 {
-    trace_to(ctx, run, DP_FATE_SKB, 0);
+    if (dp_is_traced(ctx, &run->traced)) {
+        run->fate = DP_FATE_SKB;
+    }
     trace_end(ctx, run, reason);
     return XDP_PASS;
 }

@@ -64,8 +64,8 @@ struct dp_run {
         };
         __u64 uncommon;         /* 0: it was one hit in the signature cache. */
     };
-    __u32 fate;                 /* For the hook, of a traced packet: as in struct dp_outcome. */
-    __u32 to;
+    __u32 fate;                 /* For the hook, of a traced packet: those of the flow that was found last, */
+    __u32 to;                   /* but DP_FATE_SKB if it is left to another hook. */
     __u32 n_ct;                 /* With CT: how many were done, but for those of the path cache. */
     struct dp_path_walk path;   /* With CT. */
 };
@@ -74,7 +74,7 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow,
                                  __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
-DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last);
+DP_STAGE int dp_note_way(struct dp_ctx *ctx, struct dp_run *run, __u32 flow, __u32 is_last);
 DP_STAGE int dp_note_ct(struct dp_ctx *ctx, const struct dp_run *run);
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run);
@@ -318,8 +318,17 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
     return fate;
 }
 
+/* Where 'flow' sends a traced packet, unless it is NULL. */
+DP_INLINE void dp_note_fate(struct dp_run *run, const struct dp_flow *flow)
+{
+    if (flow) {
+        run->fate = flow->fate & ~DP_FATE_SKB;
+        run->to = flow->arg;
+    }
+}
+
 /* Notes which flow a pass of a traced packet found, or DP_NO_FLOW.  'is_last': it was in the last-flow cache. */
-DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flow, __u32 is_last)
+DP_STAGE int dp_note_way(struct dp_ctx *ctx, struct dp_run *run, __u32 flow, __u32 is_last)
 {
     const struct dp_flow *entry = dp_flows_at(ctx, flow);
     struct dp_way *way = dp_way_of(ctx);
@@ -340,6 +349,7 @@ DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flo
     way->n = n + 1;
     pass->flow = flow;
     pass->generation = entry ? entry->generation : 0;
+    dp_note_fate(run, entry);
     pass->has = run->frame.has;
     pass->masks = run->walked.masks - way->masks;
     pass->found = is_last ? DP_FOUND_LAST : !entry ? DP_FOUND_NOTHING
@@ -350,7 +360,7 @@ DP_STAGE int dp_note_way(struct dp_ctx *ctx, const struct dp_run *run, __u32 flo
 }
 
 /* Notes the flows of a traced packet that the path cache was done with.  For the hook, at its end. */
-DP_STAGE int dp_note_path(struct dp_ctx *ctx, const struct dp_run *run)
+DP_STAGE int dp_note_path(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_path *path = run ? dp_paths_at(ctx, run->path.hit) : 0;
     struct dp_way *way = dp_way_of(ctx);
@@ -369,6 +379,7 @@ DP_STAGE int dp_note_path(struct dp_ctx *ctx, const struct dp_run *run)
         flow = dp_flows_at(ctx, path->flow[i].flow);
         pass->flow = path->flow[i].flow;
         pass->generation = flow ? flow->generation : 0;
+        dp_note_fate(run, flow);
         pass->has = run->frame.has;
         pass->masks = 0;
         pass->found = DP_FOUND_PATH;
