@@ -27,6 +27,7 @@ MODULES = "virtio_pci", "virtio_net", "e1000e", "vmxnet3"
 PROGRAMS = "ip", "ethtool", "ping", "iperf3"
 APPLETS = ("sh mkdir mount insmod stty echo wc cat poweroff ls sha256sum head sleep dmesg grep readlink "
            "timeout basename dirname").split()
+BOOT_PATIENCE = 3 * lab.PATIENCE        # Seconds.  On a busy machine the emulator gets a small part of a CPU.
 Unusable = machine.Unusable
 
 
@@ -108,10 +109,15 @@ class Guest:
             *(word for card in cards for word in card.arguments()), stdout=self._said)
         self._line = socket.socket(socket.AF_UNIX)
         lab.wait_until(lambda: self._running() and self._line.connect_ex(path) == 0, "QEMU's control socket")
-        self._line.settimeout(lab.PATIENCE)
+        self._line.settimeout(BOOT_PATIENCE)
         self._answers = self._line.makefile("rb")
-        if self._answers.readline().strip() != b"ready":
-            raise lab.Failed(f"the guest does not boot: {self.console.read_text(errors='replace')}")
+        try:
+            booted = self._answers.readline().strip() == b"ready"
+        except TimeoutError:
+            booted = False
+        if not booted:
+            raise lab.Failed(f"the guest does not boot within {BOOT_PATIENCE} s; its console says:\n"
+                             f"{self.console.read_text(errors='replace')[-2000:]}")
 
     def _running(self):
         if self._qemu.running():
