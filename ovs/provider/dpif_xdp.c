@@ -107,6 +107,7 @@ dpif_xdp_destroy(struct dpif *dpif)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
+    dpif_xdp_ct_dumps_end();
     ovs_mutex_lock(&dpif_xdp_registry_mutex);
     if (!dp->destroyed) {
         dp->destroyed = true;

@@ -33,6 +33,7 @@ end_upcalls(struct dpif_xdp_dp *dp, void *aux OVS_UNUSED)
 void
 __wrap_bridge_exit(bool delete_datapath)
 {
+    dpif_xdp_ct_dumps_end();
     if (!delete_datapath) {
         atomic_store(&leaving, true);
         dpif_xdp_for_each(end_upcalls, NULL);

@@ -40,6 +40,43 @@ def _syn(source, destination, high, addresses, rest):
     return tcp.ljust(26, b"\0")
 
 
+def datagrams(numbers):
+    """Frames with UDP in IPv4 from SOURCE to DESTINATION without a checksum, each with the ports of its number (up to 3,200,000);
+    none to a port below 1,000."""
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 28, 0, 0x4000, 64, 17, 0) + b"".join(
+        bytes(map(int, address.split("."))) for address in (SOURCE, DESTINATION))
+    ip = ip[:10] + struct.pack("!H", ~wire.ones_sum(ip) & 0xffff) + ip[12:]
+    head = wire.mac(NOBODY) + wire.mac("02:00:00:00:00:01") + b"\x08\x00" + ip
+    for number in numbers:
+        yield head + struct.pack("!HHHH", 1024 + number % 50000, 1000 + number // 50000, 8, 0).ljust(26, b"\0")
+
+
+def keep(switch, ends):
+    """Connections that nobody answers stay for a day, those of datagrams() of 'ends', by zone, whose flows are there."""
+    switch.vsctl("--", "--id=@m", "create", "Datapath", "datapath_version=0", "--", "set", "Open_vSwitch", ".", "datapaths:xdp=@m")
+    for zone in ends:
+        switch.vsctl("add-zone-tp", "xdp", f"zone={zone}", "udp_first=86400", "udp_single=86400")
+    for zone, end in ends.items():
+        lab.wait_until(lambda: _stays(switch, end, zone), "flows that follow the policy")
+
+
+def _stays(switch, end, zone):
+    switch.appctl("dpctl/flush-conntrack", f"zone={zone}")
+    end.send(*datagrams([1]))
+    return "timeout=86" in switch.appctl("dpctl/dump-conntrack", "-s", f"zone={zone}")
+
+
+def begin(switch, end, zone, numbers):
+    """Has each of datagrams() begin a connection of 'zone', again if frames were lost.  Returns how many the zone has then."""
+    n = 0
+    for _ in range(3):
+        end.send(*datagrams(numbers))
+        before, n = n, shown(switch)["zones"].get(zone, {"connections": 0})["connections"]
+        if n >= len(numbers) or n == before:
+            break
+    return n
+
+
 class Flood:
     """Sends 'frames' from the wire 'end' again and again, in the background, for 'seconds' at most."""
 
