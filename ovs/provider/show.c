@@ -5,6 +5,7 @@
 
 #include "ovs/provider/appctl.h"
 
+#include "core/ct/ct.h"
 #include "core/programs/progs.h"
 #include "core/programs/tcx.h"
 #include "core/xsk/sock.h"
@@ -19,6 +20,7 @@
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
 #include "ovs/provider/provider_private.h"
+#include "ovs/state/ct.h"
 #include "smap.h"
 
 #define INT dpif_xdp_report_get_int
@@ -226,6 +228,33 @@ report_programs(const struct dpif_xdp_dp *dp, struct json *report)
     }
 }
 
+/* How full the tables of connections and of the path cache are. */
+static void
+report_connections(const struct dpif_xdp_dp *dp, struct json *report)
+{
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(dp->ct);
+    const struct dp_path_tables *paths;
+    const struct dp_ct_head *head;
+    struct json *object;
+
+    if (!tables) {
+        return;
+    }
+    head = oxdp_ct_tables(tables)->head;
+    paths = oxdp_ct_paths(tables);
+    object = dpif_xdp_report_object(report, "tracking");
+    dpif_xdp_report_int(object, "connections", DP_READ_ONCE(head->n_conns));
+    dpif_xdp_report_int(object, "max_connections", head->n);
+    if (paths) {
+        dpif_xdp_report_int(object, "microflows",
+                            DP_READ_ONCE(paths->path_head->n_micros));
+        dpif_xdp_report_int(object, "max_microflows", paths->n_micros);
+        dpif_xdp_report_int(object, "paths",
+                            DP_READ_ONCE(paths->path_head->n_paths));
+        dpif_xdp_report_int(object, "max_paths", paths->n_paths);
+    }
+}
+
 void
 dpif_xdp_show_report(struct dpif_xdp_dp *dp,
                      const struct dpif_xdp_query *query, struct json *report)
@@ -254,6 +283,7 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
     dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_report(dp, report);
     dpif_xdp_flow_unlock(dp);
+    report_connections(dp, report);
     dpif_xdp_threads_report(dp, report);
     ports = dpif_xdp_report_array(report, "ports");
     sorted = dpif_xdp_query_ports(dp, query, &n);
@@ -347,6 +377,27 @@ text_fast_path(const struct json *report, struct ds *ds)
                           ? "" : "engine: ", TEXT(reason, "text"));
         }
     }
+}
+
+static void
+text_connections(const struct json *report, struct ds *ds)
+{
+    const struct json *tracking = dpif_xdp_report_get(report, "tracking");
+
+    if (!tracking) {
+        return;
+    }
+    ds_put_format(ds, "  connections: %"PRIu64" of %"PRIu64,
+                  INT(tracking, "connections"),
+                  INT(tracking, "max_connections"));
+    if (dpif_xdp_report_get(tracking, "paths")) {
+        ds_put_format(ds, ", path cache: %"PRIu64" of %"PRIu64" microflows, "
+                      "%"PRIu64" of %"PRIu64" paths",
+                      INT(tracking, "microflows"),
+                      INT(tracking, "max_microflows"), INT(tracking, "paths"),
+                      INT(tracking, "max_paths"));
+    }
+    ds_put_char(ds, '\n');
 }
 
 static void
@@ -478,6 +529,7 @@ dpif_xdp_show_text(const struct json *report, struct ds *ds)
     text_programs(report, ds);
     text_pinned(report, ds);
     text_fast_path(report, ds);
+    text_connections(report, ds);
     text_threads(report, ds);
     for (size_t i = 0; i < N(ports); i++) {
         text_port(AT(ports, i), ds);

@@ -72,6 +72,15 @@ def counters(switch):
     return dict(zip(("microflows", "hits", "misses"), map(int, line.groups()))) if line else {"microflows": 0, "hits": 0}
 
 
+def shown(switch):
+    """Connections, microflows, paths, as xdp/show has them."""
+    line = re.search(r"^  connections: (\d+) of 262144, path cache: (\d+) of 262144 microflows, (\d+) of 4096 paths$",
+                     switch.appctl("xdp/show"), re.MULTILINE)
+    (report,) = json.loads(switch.appctl("xdp/show", "-f", "json"))["datapaths"]
+    assert report["tracking"]["max_connections"] == report["tracking"]["max_microflows"] == 262144
+    return tuple(map(int, line.groups()))
+
+
 def rule_counts(switch):
     """Packets and bytes of each OpenFlow rule, with what megaflows have counted until now."""
     switch.appctl("revalidator/purge")
@@ -199,6 +208,7 @@ def test_a_mark_changes(held):
 
 def test_stale_entries_go(held):
     switch, _, _ = held
-    assert counters(switch)["microflows"]
+    assert counters(switch)["microflows"] and all(shown(switch)[1:])
     switch.appctl("dpctl/flush-conntrack")
     lab.wait_until(lambda: not counters(switch)["microflows"], "an empty cache")
+    lab.wait_until(lambda: shown(switch)[:2] == (0, 0), "no connections")
