@@ -29,7 +29,7 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
     ct->ctx.ct = &ct->mem;
     oxdp_ct_paths_init(ct);
     pthread_mutex_init(&ct->mutex, NULL);
-    ct->adopted = has_old && oxdp_ct_memory_n(old_fd) == config->n
+    ct->adopted = has_old && !config->layout && oxdp_ct_memory_n(old_fd) == config->n
         && !oxdp_ct_memory_create(config->n, true, old_fd, &ct->mem, ct->fd);
     err = ct->adopted ? 0 : oxdp_ct_memory_create(config->n, config->maps, NULL, &ct->mem, ct->fd);
     if (err) {
@@ -106,11 +106,18 @@ static int init_head(struct oxdp_ct *ct)
     return 0;
 }
 
-/* Copies the connections of maps of another size. */
+/* Copies the connections of maps of another size or layout. */
 static int inherit(struct oxdp_ct *ct, const int old_fd[OXDP_CT_N_TABLES])
 {
-    uint32_t n = oxdp_ct_memory_n(old_fd);
+    uint32_t n;
 
+    if (ct->config.layout) {
+        bool opened = !oxdp_ct_other_open(ct, old_fd, ct->config.layout);
+
+        ct->config.layout = NULL;       /* It is the caller's. */
+        return opened ? oxdp_ct_copy(ct) : 0;
+    }
+    n = oxdp_ct_memory_n(old_fd);
     if (!n || oxdp_ct_memory_create(n, true, old_fd, &ct->old, ct->old_fd)) {
         return 0;
     }
@@ -123,6 +130,7 @@ static void forget_old(struct oxdp_ct *ct)
     if (ct->old.head) {
         oxdp_ct_memory_destroy(&ct->old, ct->old_fd);
     }
+    oxdp_ct_other_close(ct);
     free(ct->copied);
     ct->copied = NULL;
 }

@@ -39,6 +39,15 @@ enum oxdp_path_table {
 #define OXDP_CT_DEFAULT_MAXCONNS 3000000        /* Open vSwitch's. */
 #define OXDP_CT_POLICIES 256
 
+/* How elements of the previous instance's tables, that have another layout, become ours: bytes that have the same
+ * meaning.  What has no bytes there is 0. */
+#define OXDP_CT_MOST_MOVES 64
+struct oxdp_ct_layout {
+    uint32_t size;              /* Of an element there. */
+    uint32_t n;
+    struct { uint32_t from, to, len; } move[OXDP_CT_MOST_MOVES];
+};
+
 struct oxdp_ct_config {
     uint32_t n;                 /* Connections that there is room for. */
     uint32_t hz;                /* Ticks in a second. */
@@ -46,6 +55,7 @@ struct oxdp_ct_config {
                                  * process. */
     /* A connection leaves: its entry is still there.  Called with the mutex.  May be NULL. */
     void (*left)(void *aux, uint32_t index);
+    const struct oxdp_ct_layout *layout;        /* Of the previous instance's tables, all of them; NULL: it is ours. */
     /* Waits until no program runs that ran when it was called.  May be NULL if none make connections. */
     void (*grace)(void *aux);
     void *aux;
@@ -60,9 +70,9 @@ size_t oxdp_ct_path_bytes(uint32_t n);          /* Those of the path cache, whic
 
 /* Makes the tables.  'old_fd' (NULL: none) are those of the previous instance, all of them; they stay the
  * caller's.  Of the same size they are adopted: these maps themselves, with what is in them, except what a process that
- * was killed left undone.  Of another size their connections are copied.  The previous instance's programs may run
- * meanwhile.  They make no connections until adopted tables are ready; in tables that were copied they make none any
- * more.  0 or a negative errno. */
+ * was killed left undone.  Of another size, or layout, their connections are copied.  The previous instance's programs
+ * may run meanwhile.  They make no connections until adopted tables are ready; in tables that were copied they make
+ * none any more.  0 or a negative errno. */
 int oxdp_ct_create(const struct oxdp_ct_config *, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret);
 
 /* Connections that were copied get the state that the previous instance's programs have made of them meanwhile: call it

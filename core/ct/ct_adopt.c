@@ -308,6 +308,7 @@ static void catch_up(struct oxdp_ct *ct, struct oxdp_ct_copied *copied, uint32_t
 void oxdp_ct_catch_up(struct oxdp_ct *ct)
 {
     oxdp_ct_lock(ct);
+    oxdp_ct_other_refresh(ct);
     for (uint32_t i = 0; ct->copied && i < ct->mem.n_keys; i++) {
         if (ct->copied[i].generation && ct->copied[i].generation == ct->mem.keys[i].generation) {
             catch_up(ct, &ct->copied[i], i);

@@ -49,6 +49,7 @@ struct oxdp_ct {
     /* Until oxdp_ct_taken_over(): tables of another size, and by index what was copied from them; NULL: nothing. */
     struct dp_ct_tables old;
     int old_fd[OXDP_CT_N_TABLES];
+    struct oxdp_ct_other *other;        /* Of another layout: what 'old', memory of this process, was made of. */
     struct oxdp_ct_copied *copied;
     /* What flows of the previous instance's programs may name, until oxdp_ct_taken_over(): by pair, whether it is held
      * for them;
@@ -97,10 +98,17 @@ uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES]);
 /* core/ct/ct_adopt.c.  From when this returns on no program makes connections in the tables with this head. */
 void oxdp_ct_freeze(struct oxdp_ct *, struct dp_ct_head *);
 
-/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of ct->old, in tables of the same layout
- * and another size, and notes which in ct->copied.  0 or -ENOMEM. */
+/* core/ct/ct_adopt.c.  Makes adopted tables consistent; copies the connections of ct->old, tables of another size or
+ * layout, and notes which in ct->copied.  0 or -ENOMEM. */
 int oxdp_ct_adopt(struct oxdp_ct *);
 int oxdp_ct_copy(struct oxdp_ct *);
+
+/* core/ct/ct_other.c.  Makes ct->old of tables of another layout, of which programs may write; again, of what packets
+ * change; and forgets them.  From when the first returns no program makes connections there.  0, or a negative errno:
+ * -ESTALE if that is not possible. */
+int oxdp_ct_other_open(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES], const struct oxdp_ct_layout *);
+void oxdp_ct_other_refresh(struct oxdp_ct *);
+void oxdp_ct_other_close(struct oxdp_ct *);
 
 /* Rebuilds the free list from the entries' flags. */
 void oxdp_ct_list_free(struct oxdp_ct *);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/ct/ct.h"
 #include "core/error.h"
 
 #define MAX_DEPTH 16            /* Types in types. */
@@ -152,4 +153,97 @@ static uint64_t hash_type(const struct btf *btf, uint32_t id, uint64_t hash, int
         }
     }
     return hash;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* What oxdp_layout_moves() has come to. */
+struct walk {
+    const struct btf *ours, *theirs;
+    struct oxdp_ct_layout *layout;
+    bool too_many;
+};
+
+/* Adds 'len' bytes; to those before, if they follow them on both sides. */
+static void add_move(struct walk *walk, uint32_t to, uint32_t from, uint32_t len)
+{
+    struct oxdp_ct_layout *layout = walk->layout;
+    uint32_t last = layout->n - 1;
+
+    if (layout->n && layout->move[last].to + layout->move[last].len == to
+        && layout->move[last].from + layout->move[last].len == from) {
+        layout->move[last].len += len;
+    } else if (layout->n < OXDP_CT_MOST_MOVES) {
+        layout->move[layout->n].to = to;
+        layout->move[layout->n].from = from;
+        layout->move[layout->n++].len = len;
+    } else {
+        walk->too_many = true;
+    }
+}
+
+/* The member of 'type' with this name, NULL if there is none. */
+static const struct btf_member *find_member(const struct btf *btf, const struct btf_type *type, const char *name)
+{
+    for (uint32_t i = 0; i < btf_vlen(type); i++) {
+        if (!strcmp(name_of(btf, btf_members(type)[i].name_off), name)) {
+            return &btf_members(type)[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_moves(struct walk *walk, uint32_t our_id, uint32_t their_id, uint32_t to, uint32_t from, int depth);
+
+static void add_members(struct walk *walk, const struct btf_type *ours, const struct btf_type *theirs, uint32_t to,
+                        uint32_t from, int depth)
+{
+    for (uint32_t i = 0; i < btf_vlen(ours); i++) {
+        const struct btf_member *our = &btf_members(ours)[i];
+        const char *name = name_of(walk->ours, our->name_off);
+        const struct btf_member *their = find_member(walk->theirs, theirs, name);
+
+        if (their && strncmp(name, "pad", strlen("pad"))) {
+            add_moves(walk, our->type, their->type, to + btf_member_bit_offset(ours, i) / 8,
+                      from + btf_member_bit_offset(theirs, their - btf_members(theirs)) / 8, depth + 1);
+        }
+    }
+}
+
+static void add_moves(struct walk *walk, uint32_t our_id, uint32_t their_id, uint32_t to, uint32_t from, int depth)
+{
+    const struct btf_type *ours = resolve(walk->ours, our_id), *theirs = resolve(walk->theirs, their_id);
+
+    if (!ours || !theirs || depth > MAX_DEPTH || btf_kind(ours) != btf_kind(theirs)) {
+        return;
+    }
+    if (btf_is_array(ours)) {
+        const struct btf_array *our = btf_array(ours), *their = btf_array(theirs);
+        uint32_t our_size = btf__resolve_size(walk->ours, our->type);
+        uint32_t their_size = btf__resolve_size(walk->theirs, their->type);
+
+        for (uint32_t i = 0; i < our->nelems && i < their->nelems; i++) {
+            add_moves(walk, our->type, their->type, to + i * our_size, from + i * their_size, depth + 1);
+        }
+    } else if (btf_is_composite(ours)) {
+        add_members(walk, ours, theirs, to, from, depth);
+    } else {                    /* Bytes with low values come first. */
+        add_move(walk, to, from, least(btf__resolve_size(walk->ours, our_id),
+                                       btf__resolve_size(walk->theirs, their_id)));
+    }
+}
+
+int oxdp_layout_moves(const struct btf *ours, const struct btf *theirs, const char *name, struct oxdp_ct_layout *layout)
+{
+    struct walk walk = { .ours = ours, .theirs = theirs, .layout = layout };
+    int our_id = btf__find_by_name_kind(ours, name, BTF_KIND_STRUCT);
+    int their_id = btf__find_by_name_kind(theirs, name, BTF_KIND_STRUCT);
+
+    if (our_id < 0 || their_id < 0) {
+        return -ENOENT;
+    }
+    layout->size = btf__resolve_size(theirs, their_id);
+    layout->n = 0;
+    add_moves(&walk, our_id, their_id, 0, 0, 0);
+    return walk.too_many ? -E2BIG : 0;
 }

@@ -193,25 +193,47 @@ int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name)
 struct search {
     const char *prefix;
     bool found;
+    char path[PATH_MAX];        /* Of one that was found. */
 };
 
 static void look_for_prefix(const char *path, void *search_)
 {
     struct search *search = search_;
 
-    search->found |= !strncmp(strrchr(path, '/') + 1, search->prefix, strlen(search->prefix));
+    if (!strncmp(strrchr(path, '/') + 1, search->prefix, strlen(search->prefix))) {
+        search->found = true;
+        snprintf(search->path, sizeof search->path, "%s", path);
+    }
+}
+
+/* Where oxdp_pins_open_old() looks. */
+static bool search_old(const struct oxdp_pins *pins, struct search *search)
+{
+    char old[PATH_MAX];
+
+    if (pins) {
+        join(old, pins->path, OLD);
+        for_each_entry(old, look_for_prefix, search);
+        if (!search->found && !pins->started) {
+            for_each_entry(pins->path, look_for_prefix, search);
+        }
+    }
+    return search->found;
+}
+
+int oxdp_pins_open_any_old(const struct oxdp_pins *pins, const char *prefix)
+{
+    struct search search = { .prefix = prefix };
+    int fd = search_old(pins, &search) ? bpf_obj_get(search.path) : -1;
+
+    return !search.found ? -ENOENT : fd < 0 ? -errno : fd;
 }
 
 bool oxdp_pins_has_old_state(const struct oxdp_pins *pins, const char *prefix)
 {
     struct search search = { .prefix = prefix };
-    char old[PATH_MAX];
 
-    if (pins) {
-        join(old, pins->path, OLD);
-        for_each_entry(old, look_for_prefix, &search);
-    }
-    return search.found;
+    return search_old(pins, &search);
 }
 
 bool oxdp_pins_has_old(const struct oxdp_pins *pins, const char *name)

@@ -57,6 +57,9 @@ int oxdp_pins_inherit(struct oxdp_pins *pins, const char *name);
  * oxdp_pins_forget_old().  Returns its file descriptor, or a negative errno. */
 int oxdp_pins_open_old(const struct oxdp_pins *pins, const char *name);
 
+/* The same of one whose name begins with 'prefix'. */
+int oxdp_pins_open_any_old(const struct oxdp_pins *pins, const char *prefix);
+
 /* Whether the previous instance pinned a map under a name that begins with 'prefix', and that was not inherited.
  * 'prefix' begins with OXDP_PINS_STATE. */
 bool oxdp_pins_has_old_state(const struct oxdp_pins *pins, const char *prefix);

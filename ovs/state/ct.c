@@ -139,13 +139,16 @@ wait_for_programs(void *ct OVS_UNUSED)
 }
 
 /* Makes the tables, as maps if there are or will be programs.  'old_fd' (NULL:
- * none): those of the previous instance. */
+ * none): those of the previous instance, which have this 'layout' (NULL:
+ * ours). */
 static void
-make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd)
+make_tables(struct dpif_xdp_ct *ct, bool has_programs, const int *old_fd,
+            const struct oxdp_ct_layout *layout)
     OVS_REQUIRES(dpif_xdp_ct_mutex)
 {
     struct oxdp_ct_config config = {
         .n = ct->max,
+        .layout = layout,
         .left = left,
         .grace = wait_for_programs,
         .aux = ct,
@@ -212,7 +215,7 @@ dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
         dpif_xdp_ct_lock(ct);
         tables = dpif_xdp_ct_tables(ct);
         if (!tables && !ct->failed) {
-            make_tables(ct, ct->progs, NULL);
+            make_tables(ct, ct->progs, NULL, NULL);
             pin_tables(ct);
             tables = dpif_xdp_ct_tables(ct);
         }
@@ -256,20 +259,28 @@ dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
 void
 dpif_xdp_ct_adopt(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
 {
+    struct oxdp_ct_layout *layout = xcalloc(OXDP_CT_N_TABLES, sizeof *layout);
     int fd[OXDP_CT_N_TABLES];
-    int error;
+    int result;
 
     dpif_xdp_ct_lock(ct);
-    error = dpif_xdp_ct_tables(ct) ? 0 : oxdp_ct_pins_open_old(progs, fd);
-    if (!error && !dpif_xdp_ct_tables(ct)) {
-        make_tables(ct, true, fd);
+    result = (dpif_xdp_ct_tables(ct) ? -EEXIST
+              : oxdp_ct_pins_open_old(progs, fd, layout));
+    if (result >= 0) {
+        if (result) {
+            VLOG_INFO("%s: the connections of the previous instance are in "
+                      "tables of another layout: copying them", ct->name);
+        }
+        make_tables(ct, true, fd, result ? layout : NULL);
         for (int i = 0; i < OXDP_CT_N_TABLES; i++) {
             close(fd[i]);
         }
-    } else if (error == -ESTALE) {
-        VLOG_INFO("%s: the connections of the previous instance are in tables "
-                  "of another layout: tracking begins anew", ct->name);
+    } else if (result == -ESTALE) {
+        VLOG_WARN("%s: the connections of the previous instance are in tables "
+                  "that this version cannot read: tracking begins anew",
+                  ct->name);
     }
+    free(layout);
     if (dpif_xdp_ct_maps(ct)) {
         oxdp_track_set(progs, dpif_xdp_ct_maps(ct));
     }

@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
 #include <cmocka.h>
 
 #include "core/ct/ct.h"
@@ -360,12 +364,87 @@ static void test_copy(void **state)
     oxdp_ct_destroy(smaller);
 }
 
+/* As a version would leave 'table' whose elements begin with eight bytes that ours have not, and whose halves stand the
+ * other way round.  Returns its map. */
+static int leave_other(const void *table, size_t bytes, uint32_t size, struct oxdp_ct_layout *layout)
+{
+    LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
+    uint32_t half = size / 2, their_size = size + 8;
+    size_t n = bytes / size;
+    uint8_t *theirs;
+    int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "other", sizeof(uint32_t), n * their_size, 1, &opts);
+
+    assert_true(fd >= 0);
+    *layout = (struct oxdp_ct_layout) {
+        .size = their_size, .n = 2, .move = { { 8 + size - half, 0, half }, { 8, half, size - half } },
+    };
+    theirs = mmap(NULL, n * their_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(theirs, MAP_FAILED);
+    for (size_t i = 0; i < n; i++) {
+        memset(theirs + i * their_size, 0xee, 8);
+        for (int j = 0; j < 2; j++) {
+            memcpy(theirs + i * their_size + layout->move[j].from,
+                   (const uint8_t *) table + i * size + layout->move[j].to, layout->move[j].len);
+        }
+    }
+    munmap(theirs, n * their_size);
+    return fd;
+}
+
+/* A packet of a connection there, at time 'now', while programs of that version still run. */
+static void use_other(int fd, const struct oxdp_ct_layout *layout, uint32_t index, uint32_t now)
+{
+    size_t bytes = (size_t) N * layout->size, used = offsetof(struct dp_ct_life, used);
+    uint8_t *theirs = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    assert_ptr_not_equal(theirs, MAP_FAILED);
+    memcpy(theirs + index * layout->size + layout->move[1].from + used - layout->move[1].to, &now, sizeof now);
+    munmap(theirs, bytes);
+}
+
+static void test_other_layout(void **state)
+{
+    struct oxdp_ct *old = make_wreck(N), *ct;
+    struct oxdp_ct_layout layout[OXDP_CT_N_TABLES];
+    const struct oxdp_ct_config config = { .n = N, .hz = HZ, .maps = true, .layout = layout };
+    const struct dp_ct_tables *t = oxdp_ct_tables(old);
+    uint32_t kept, lost, index = DP_CT_REF_INDEX(find(old, 20, 3, false, NOW));
+    int fd[OXDP_CT_N_TABLES];
+
+#define X(NAME, TYPE) \
+    fd[OXDP_CT_##NAME] = leave_other(t->NAME, t->n_##NAME * sizeof(TYPE), sizeof(TYPE), &layout[OXDP_CT_##NAME]);
+    DP_CT_TABLES(X)
+#undef X
+    assert_int_equal(oxdp_ct_create(&config, fd, &ct), 0);
+    oxdp_ct_destroy(old);
+    assert_false(oxdp_ct_adopted(ct));
+    oxdp_ct_inherited(ct, &kept, &lost);
+    assert_int_equal(kept, 499);
+    assert_int_equal(lost, 0);
+    use_other(fd[OXDP_CT_lives], &layout[OXDP_CT_lives], index, NOW + 5);
+    oxdp_ct_catch_up(ct);
+    index = DP_CT_REF_INDEX(find(ct, 20, 3, false, NOW));
+    assert_int_equal(oxdp_ct_tables(ct)->lives[index].used, NOW + 5);
+    oxdp_ct_taken_over(ct);
+    check_kept(ct);
+    oxdp_ct_destroy(ct);
+
+    /* Tables that lie are those of nobody. */
+    layout[OXDP_CT_keys].size += 8;
+    assert_int_equal(oxdp_ct_create(&config, fd, &ct), 0);
+    assert_int_equal(n_conns(ct), 0);
+    oxdp_ct_destroy(ct);
+    for (int i = 0; i < OXDP_CT_N_TABLES; i++) {
+        close(fd[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sweep), cmocka_unit_test(test_reclaim), cmocka_unit_test(test_marks),
         cmocka_unit_test(test_policies), cmocka_unit_test(test_limits), cmocka_unit_test(test_adopt),
-        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_copy), cmocka_unit_test(test_other_layout),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "bpf/constant.h"
+#include "core/ct/ct.h"
 #include "core/programs/layout.h"
 #include "dp/ct_table.h"
 #include "dp/path_table.h"
@@ -191,12 +192,55 @@ static void test_first_difference_is_named(void **state)
     btf__free(ours);
 }
 
+/* Where byte 'to' of a struct of ours comes from; UINT32_MAX: from nowhere. */
+static uint32_t origin_of(const struct oxdp_ct_layout *layout, uint32_t to)
+{
+    for (uint32_t i = 0; i < layout->n; i++) {
+        if (to >= layout->move[i].to && to < layout->move[i].to + layout->move[i].len) {
+            return layout->move[i].from + to - layout->move[i].to;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Members are moved by their names. */
+static void test_moves(void **state)
+{
+    struct btf *ours = btf__parse_elf(object, NULL), *theirs = copy_of(ours);
+    struct btf_type *life = (struct btf_type *) btf__type_by_id(theirs, btf__find_by_name(theirs, "dp_ct_life"));
+    struct oxdp_ct_layout layout;
+
+    assert_int_equal(oxdp_layout_moves(ours, theirs, "dp_ct_life", &layout), 0);
+    assert_int_equal(layout.size, sizeof(struct dp_ct_life));
+    assert_int_equal(layout.n, 1);
+    for (uint32_t i = 0; i < sizeof(struct dp_ct_life); i++) {
+        assert_int_equal(origin_of(&layout, i), i);
+    }
+    assert_int_equal(oxdp_layout_moves(ours, theirs, "dp_ct_key", &layout), 0);
+    assert_int_equal(origin_of(&layout, offsetof(struct dp_ct_key, ip4[1][1])), offsetof(struct dp_ct_key, ip4[1][1]));
+    assert_int_equal(origin_of(&layout, offsetof(struct dp_ct_key, pad1)), UINT32_MAX);
+
+    assert_string_equal(btf__name_by_offset(theirs, btf_members(life)[2].name_off), "used");
+    assert_true(make(theirs, life, CHANGE_MEMBER_OFFSET, 2));
+    assert_true(make(theirs, life, CHANGE_MEMBER_NAME, 3));
+    assert_true(make(theirs, life, CHANGE_SIZE, 0));
+    assert_int_equal(oxdp_layout_moves(ours, theirs, "dp_ct_life", &layout), 0);
+    assert_int_equal(layout.size, sizeof(struct dp_ct_life) + 8);
+    assert_int_equal(origin_of(&layout, 0), 0);
+    assert_int_equal(origin_of(&layout, offsetof(struct dp_ct_life, used)), offsetof(struct dp_ct_life, used) + 1);
+    assert_int_equal(origin_of(&layout, offsetof(struct dp_ct_life, version)), UINT32_MAX);
+    assert_int_equal(oxdp_layout_moves(ours, theirs, "dp_ct_nothing", &layout), -ENOENT);
+    btf__free(theirs);
+    btf__free(ours);
+}
+
 int main(int argc, char *argv[])
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_change_is_none),
         cmocka_unit_test(test_no_change_goes_unnoticed),
         cmocka_unit_test(test_first_difference_is_named),
+        cmocka_unit_test(test_moves),
     };
 
     if (argc != 2) {
