@@ -12,12 +12,14 @@ import itertools
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 ROUNDS = "6000"
+SECONDS = 60                            # Of CPU time, for one test: else the mutant hangs.
 
 # (semantics, file of dp/, what stands there, what the mutant has)
 MUTANTS = (
@@ -92,6 +94,11 @@ MUTANTS = (
     ("ICMP: id", "ct_packet.h", "t->l4[1] = DP_CT_L4(dp_load16(icmp + 4), answer);", "t->l4[1] = DP_CT_L4(0, answer);"),
     ("ICMP: types", "ct_packet.h", "    case 13: return 14; ", "    case 13: return 16; "),
     ("ICMP: code", "ct_packet.h", "if (answer < 0 || icmp[1]) {", "if (answer < 0) {"),
+    ("valid-new: +new alone", "ct_run.h", "        run->md.state |= DP_CS_NEW;\n", "        run->md.state |= DP_CS_NEW | rpl;\n"),
+    ("damaged: no tuple", "ct_run.h", "        md->state = DP_CS_INV;\n        dp_ct_write(ctx, md, action->zone, 0, 0);",
+     "        md->state = DP_CS_INV;\n        dp_ct_write(ctx, md, action->zone, 0, &run->tuple);"),
+    ("ICMP errors: the time does not begin anew", "ct_run.h", "    if (run->related) {\n        run->md.state |=",
+     "    if (run->related) {\n        dp_ct_refresh(dp_ct_lives_at(ctx, DP_CT_REF_INDEX(run->ref)), now);\n        run->md.state |="),
     ("ICMP errors: +rel", "ct_run.h", "run->md.state |= DP_CS_REL | rpl;", "run->md.state |= rpl;"),
     ("ICMP errors: +rpl", "ct_run.h", "run->md.state |= DP_CS_REL | rpl;", "run->md.state |= DP_CS_REL;"),
     ("ICMP errors: about whom they go to", "ct_error.h", "dp_load32(ip + 12) != t->addr[1][0]", "0"),
@@ -104,6 +111,8 @@ MUTANTS = (
      "src = !!(key->nat & DP_CT_NAT_SRC) != reply;", "src = !!(key->nat & DP_CT_NAT_SRC);"),
     ("NAT: ports", "ct_nat.h", "__u16 port = DP_CT_L4_PORT(t->l4[!i]);", "__u16 port = DP_CT_L4_PORT(t->l4[i]);"),
     ("NAT: transport's checksum", "ct_nat.h", "dp_csum_transport(ctx, l4 + 6, pseudo, DP_CSUM_PSEUDO | DP_CSUM_UDP);", ""),
+    ("NAT: no UDP checksum stays none", "ct_nat.h", "dp_csum_transport(ctx, l4 + 6, ports, DP_CSUM_UDP);",
+     "dp_csum_transport(ctx, l4 + 6, ports, 0);"),
     ("NAT: not twice in a zone", "ct_run.h", "if (!(run->md.state & DP_CS_NAT) || run->md.zone != action->zone) {", "if (1) {"),
     ("NAT: nobody else has the second tuple", "ct_nat.h", "return dp_ct_find(ctx, &run->reply, now) != 0;", "return 0;"),
     ("NAT: source ports below 512", "ct_nat.h", "ports->min = port < 512 ? 1 :", "ports->min = port < 512 ? 600 :"),
@@ -139,6 +148,9 @@ TABLE_MUTANTS = (
     ("table: not published is free", "ct_new.h", "        run->ref = 0;\n        dp_ct_free(ctx, index - 1);\n", "        run->ref = 0;\n"),
     ("table: a tuple that is there", "ct_new.h", "if (!dp_ct_find(ctx, &run->tuple, now) && !(", "if (!("),
     ("table: the dead are not found", "ct.h", "    if (state & DP_CT_DEAD) {\n        return 1;\n    }\n", ""),
+    ("table: 128 ports are tried", "ct_nat.h", "#define DP_CT_NAT_TRIES 128", "#define DP_CT_NAT_TRIES 127"),
+    ("table: then others of the range", "ct_nat.h", "        ports->tries /= 2;\n", "        break;\n"),
+    ("table: a range is not left", "ct_nat.h", "port >= ports->max ? ports->min : port + 1;", "port + 1;"),
     ("table: clocks are compared signed", "ct.h", "(__s32) (now - DP_READ_ONCE(life->used)) >= (__s32) policy",
      "(now - DP_READ_ONCE(life->used)) >= policy"),
 )
@@ -183,9 +195,8 @@ def mutated(mutant):
 
 def fate(*test):
     """What became of a mutant, in a word, that 'test' judges."""
-    try:
-        done = subprocess.run([str(word) for word in test], capture_output=True, timeout=60, check=False)
-    except subprocess.TimeoutExpired:
+    done = subprocess.run(["prlimit", f"--cpu={SECONDS}", "--", *map(str, test)], capture_output=True, check=False)
+    if done.returncode == -signal.SIGXCPU:
         return "died: it hangs"
     if not done.returncode:
         return "LIVES"

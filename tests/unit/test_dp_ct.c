@@ -2,6 +2,7 @@
 /* Tables of connections: lookups, limits, full buckets and full tables, locks, what sweeping leaves. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -317,6 +318,68 @@ static void test_locked(void **state)
     ct_world_destroy(&w);
 }
 
+/* The source port that NAT gives a connection from 'client', of this range; 0: none. */
+static uint32_t source_port(struct ct_world *w, uint32_t client, uint16_t min, uint16_t max)
+{
+    struct dp_ct_action action = {
+        .zone = 7, .flags = DP_CT_COMMIT | DP_CT_NAT | DP_CT_TO_SRC | DP_CT_TO_PORTS,
+        .nat = { .min = { 0x0900000a }, .max = { 0x0900000a }, .min_port = min, .max_port = max },
+    };
+    struct dp_ct_tuple t;
+    uint32_t ref;
+
+    if (make(w, &action, tuple(client, 1000), &ref) != DP_CT_MADE) {
+        return 0;
+    }
+    dp_ct_tuple_of(&w->ctx, DP_CT_REF_INDEX(ref), 1, &t);
+    assert_int_equal(t.addr[1][0], 0x0900000a);
+    return dp_ntohs((dp_be16) { DP_CT_L4_PORT(t.l4[1]) });
+}
+
+/* A range is used up to its last port. */
+static void test_nat_uses_its_range(void **state)
+{
+    struct ct_world w;
+    bool seen[100] = { false };
+
+    ct_world_init(&w, 1024, 1024);
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t port = source_port(&w, i, 5000, 5099);
+
+        assert_in_range(port, 5000, 5099);
+        assert_false(seen[port - 5000]);
+        seen[port - 5000] = true;
+    }
+    assert_int_equal(source_port(&w, 100, 5000, 5099), 0);
+    assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_NAT], 1);
+    check(&w, 100);
+    ct_world_destroy(&w);
+}
+
+/* Of a long range 128 ports are tried, one after the other; then fewer from elsewhere. */
+static void test_nat_goes_elsewhere(void **state)
+{
+    const struct dp_ct_ports_of range = { .first = 20000, .min = 10000, .max = 29999 };
+    struct dp_ct_ports_of ports;
+    struct dp_ct_run run = { .tuple = tuple(500, 1000) };
+    struct ct_world w;
+
+    ct_world_init(&w, 1024, 1024);
+    for (uint32_t i = 0; i < 128; i++) {
+        dp_ct_reverse(&run.reply, &run.tuple);
+        run.reply.addr[1][0] = 0x0900000a;
+        ports = range;
+        assert_int_equal(dp_ct_choose_port(&w.ctx, &run, 1, &ports, NOW), 1);
+        assert_int_equal(dp_ct_port(&run.reply, 1), 20000 + i);
+        assert_int_equal(source_port(&w, i, 20000 + i, 20000 + i), 20000 + i);
+    }
+    ports = range;
+    assert_int_equal(dp_ct_choose_port(&w.ctx, &run, 1, &ports, NOW), 1);
+    assert_true(dp_ct_port(&run.reply, 1) < 20000 || dp_ct_port(&run.reply, 1) > 20128);
+    assert_in_range(dp_ct_port(&run.reply, 1), 10000, 29999);
+    ct_world_destroy(&w);
+}
+
 /* What two CPUs made of the same words: none of it is lost, and the dead stay dead. */
 static void test_merge(void **state)
 {
@@ -350,6 +413,8 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_dead_slots_are_taken),
         cmocka_unit_test(test_locked),
+        cmocka_unit_test(test_nat_uses_its_range),
+        cmocka_unit_test(test_nat_goes_elsewhere),
         cmocka_unit_test(test_merge),
     };
 
