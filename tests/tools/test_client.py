@@ -15,6 +15,8 @@ from ovs_xdp_client import Client, Unreachable  # noqa: E402
 def name(switch):
     """Pidfile and control socket under the names that a daemon with --pidfile gives them."""
     pid = switch.process.pid
+    for former in switch.rundir.glob("ovs-vswitchd.*.ctl"):
+        former.unlink()
     (switch.rundir / f"ovs-vswitchd.{pid}.ctl").symlink_to("ovs-vswitchd.ctl")
     (switch.rundir / "ovs-vswitchd.pid").write_text(f"{pid}\n", encoding="ascii")
 
