@@ -13,6 +13,7 @@
 #include <asm-generic/errno.h>
 
 #include "dp/key.h"
+#include "dp/record.h"
 #include "dp/tunnel_out.h"
 
 _Static_assert(BPF_MARK_KIND(DP_TUNNEL_OUT_MAGIC) != BPF_MARK_OMITS(0, 0), "no mark in an instruction");
@@ -29,8 +30,15 @@ static __always_inline __u8 host_tunnel_flags(__u16 flags)
         | (flags & FROM_OAM ? DP_TUN_OAM : 0);
 }
 
-/* Puts the packet's metadata into run->key: the tunnel's words, and 'port_no' as in_port.  0, or not if there is
- * none, or more than these words hold. */
+/* What host_tunnel_take() has found. */
+enum host_tunnel {
+    HOST_TUNNEL_TAKEN,
+    HOST_TUNNEL_NONE,           /* No metadata. */
+    HOST_TUNNEL_LONG,           /* More options than a key holds: the engine's (host_tunnel_put_options()). */
+};
+
+/* Puts the packet's metadata into run->key: the tunnel's words, and 'port_no' as in_port.  Returns an enum
+ * host_tunnel; HOST_TUNNEL_LONG: all but the options, with a tun_options_len that says so. */
 DP_STAGE int host_tunnel_take(struct __sk_buff *ctx, struct dp_run *run, __u32 port_no)
 {
     struct bpf_tunnel_key from = { 0 };
@@ -38,19 +46,19 @@ DP_STAGE int host_tunnel_take(struct __sk_buff *ctx, struct dp_run *run, __u32 p
     union dp_key *key;
 
     if (!run) {
-        return 1;
+        return HOST_TUNNEL_NONE;
     }
     if (bpf_skb_get_tunnel_key(ctx, &from, sizeof from, BPF_F_TUNINFO_FLAGS)) {
         ip6 = 1;
         if (bpf_skb_get_tunnel_key(ctx, &from, sizeof from, BPF_F_TUNINFO_FLAGS | BPF_F_TUNINFO_IPV6)) {
-            return 1;
+            return HOST_TUNNEL_NONE;
         }
     }
     key = &run->key;
     key->w[0] = DP_BYTES(0, 4, port_no);
     options = bpf_skb_get_tunnel_opt(ctx, key->tun_options, sizeof key->tun_options);
-    if (options < 0 && options != -ENOENT) {
-        return 1;
+    if (options == -ENOMEM) {
+        options = DP_TUNNEL_MAX_OPTIONS;
     }
     dp_store32(&key->tun_id, 0);
     dp_store32((__u8 *) &key->tun_id + 4, dp_htonl(from.tunnel_id).raw);
@@ -70,7 +78,17 @@ DP_STAGE int host_tunnel_take(struct __sk_buff *ctx, struct dp_run *run, __u32 p
         key->tun_ip6_src[0] = key->tun_ip6_src[1] = 0;
         key->tun_ip6_dst[0] = key->tun_ip6_dst[1] = 0;
     }
-    return 0;
+    return options > (int) sizeof key->tun_options ? HOST_TUNNEL_LONG : HOST_TUNNEL_TAKEN;
+}
+
+/* Writes the part DP_RECORD_OPTIONS of a record at 'ofs' from the packet's start.  0, or not if that failed. */
+DP_STAGE int host_tunnel_put_options(struct __sk_buff *ctx, __u32 ofs)
+{
+    __u8 options[DP_RECORD_OPTIONS_LEN];
+    int len = bpf_skb_get_tunnel_opt(ctx, options, sizeof options);
+
+    options[sizeof options - 1] = len;
+    return len < 0 || bpf_skb_store_bytes(ctx, ofs, options, sizeof options, 0);
 }
 
 /* For what leaves by the device.  0, or not: what comes from the host itself has no tunnel.  What a program has sent

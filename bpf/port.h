@@ -48,7 +48,8 @@ static __always_inline __u32 record_parts(struct dp_ctx *ctx, const struct bpf_p
 static __always_inline __u32 record_len(__u32 parts)
 {
     return DP_RECORD_LEN + (parts & DP_RECORD_TUNNEL ? DP_RECORD_TUNNEL_LEN : 0)
-        + (parts & DP_RECORD_CT ? sizeof(struct dp_record_ct) : 0);
+        + (parts & DP_RECORD_CT ? sizeof(struct dp_record_ct) : 0)
+        + (DP_TAKES_SKBS && parts & DP_RECORD_OPTIONS ? DP_RECORD_OPTIONS_LEN : 0);
 }
 
 static __always_inline void fill_record_tunnel(void *more, const struct dp_run *run)
@@ -72,7 +73,7 @@ static __always_inline void fill_record_ct(struct dp_record_ct *record, const st
     record->generation = run->ct.run.md.generation;
 }
 
-/* Writes 'parts' from 'more' on, as far as they lie before 'end'. */
+/* Writes 'parts', without DP_RECORD_OPTIONS, from 'more' on, as far as they lie before 'end'. */
 static __always_inline void fill_record_parts(void *more, void *end, const struct dp_run *run, __u32 parts)
 {
     if (parts & DP_RECORD_TUNNEL) {

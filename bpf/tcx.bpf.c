@@ -11,7 +11,7 @@
  *
  *     dst src [VLAN tag] UPCALL_ETH_TYPE slot record | type payload ...
  *
- * The type says which parts the record has (DP_RECORD_TUNNEL, DP_RECORD_CT), and so how long it is.
+ * The type says which parts the record has (DP_RECORD_TUNNEL and others), and so how long it is.
  *
  * The tag stands there if it was in VLAN acceleration: the pair's device puts it into the frame. */
 
@@ -48,7 +48,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define TCX_NEXT TC_ACT_UNSPEC          /* The same number, also for clsact. */
 #define UPCALL_ETH_TYPE 0x88b5          /* IEEE 802: for local experiments.  On the pair nobody else sends. */
 #define UPCALL_ETH_TYPE_OF(PARTS) (UPCALL_ETH_TYPE + ((PARTS) >> 1))
-_Static_assert(DP_RECORD_TUNNEL == 2 && DP_RECORD_CT == 4, "types of upcalls");
+_Static_assert(DP_RECORD_TUNNEL == 2 && DP_RECORD_CT == 4 && DP_RECORD_OPTIONS == 8, "types of upcalls");
 #define ADDRESSES_LEN 12
 
 /* Set before load: the device of the upcall pair that tcx sends to. */
@@ -71,6 +71,7 @@ static __always_inline int can_skip_device(struct __sk_buff *ctx, const struct b
 static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_skb_output *output);
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length);
+DP_STAGE int hand_up_long(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length);
 
 SEC("tc")
 int oxdp_tcx(struct __sk_buff *ctx)
@@ -104,9 +105,14 @@ int oxdp_tcx(struct __sk_buff *ctx)
         trace_begin(ctx, run, port->port_no, length);
     }
     if (DP_UNLIKELY(port->tunnel && from == DP_FROM_PORT)) {
-        if (host_tunnel_take(ctx, run, port->port_no)) {
+        int taken = host_tunnel_take(ctx, run, port->port_no);
+
+        if (taken == HOST_TUNNEL_NONE) {
             count_traced(ctx, port->counter_slot, DP_REASON_NO_METADATA, run, length);
             return TC_ACT_SHOT;
+        }
+        if (taken) {
+            return hand_up_long(ctx, port, run, length);
         }
         from = DP_FROM_TUNNEL;
     }
@@ -211,17 +217,14 @@ static __always_inline int put_behind(struct __sk_buff *ctx, const struct bpf_sk
     return bpf_redirect_peer(output->ifindex, 0);
 }
 
-/* Puts the record into the packet.  0, or not if there is no room.  A stage: it needs the stack after dp_pipeline(). */
-DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run, __u32 reason)
+/* Puts the record with 'parts' into the packet, but leaves DP_RECORD_OPTIONS to be written.  0, or not if there is no
+ * room. */
+static __always_inline int put_parts(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run,
+                                     __u32 reason, __u32 parts)
 {
     struct bpf_upcall_header *header;
     __u8 *eth, *old;
-    __u32 parts;
 
-    if (!port || !run) {
-        return 1;
-    }
-    parts = record_parts(ctx, port, run);
     if (bpf_skb_change_head(ctx, sizeof *header - DP_RECORD_LEN + record_len(parts), 0)) {
         return 1;
     }
@@ -241,6 +244,12 @@ DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, cons
     return 0;
 }
 
+/* Puts the record into the packet.  Returns as put_parts().  A stage: it needs the stack after dp_pipeline(). */
+DP_STAGE int put_record(struct __sk_buff *ctx, const struct bpf_port *port, const struct dp_run *run, __u32 reason)
+{
+    return !port || !run || put_parts(ctx, port, run, reason, record_parts(ctx, port, run));
+}
+
 static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run,
                                    enum dp_reason reason, __u32 length)
 {
@@ -254,6 +263,26 @@ static __always_inline int hand_up(struct __sk_buff *ctx, const struct bpf_port 
     }
     count_run(ctx, port->counter_slot, reason, run, length);
     return bpf_redirect(upcall_ifindex, 0);
+}
+
+/* Hands a packet with more Geneve options than a key holds to the engine, before it is looked up. */
+DP_STAGE int hand_up_long(struct __sk_buff *ctx, const struct bpf_port *port, struct dp_run *run, __u32 length)
+{
+    enum dp_reason reason = DP_REASON_UP_PARSE;
+
+    if (!port || !run) {
+        return TC_ACT_SHOT;
+    }
+    run_nothing(run);
+    if (!ctx->gso_size && length + DP_RECORD_TUNNEL_LEN + DP_RECORD_OPTIONS_LEN > upcall_max_len) {
+        reason = DP_REASON_TOO_LONG;
+    } else if (put_parts(ctx, port, run, reason, DP_RECORD_TUNNEL | DP_RECORD_OPTIONS)
+               || host_tunnel_put_options(ctx, ADDRESSES_LEN + sizeof(struct bpf_upcall_header)
+                                          + DP_RECORD_TUNNEL_LEN)) {
+        reason = DP_REASON_NO_HEADROOM;
+    }
+    count_traced(ctx, port->counter_slot, reason, run, length);
+    return reason == DP_REASON_UP_PARSE ? bpf_redirect(upcall_ifindex, 0) : TC_ACT_SHOT;
 }
 
 /* At egress of a device of the kernel for tunnels. */
@@ -313,6 +342,8 @@ static __always_inline int unwrap(struct xdp_md *ctx, const __u32 head_len, cons
 SEC("xdp")
 int oxdp_upcall(struct xdp_md *ctx)
 {
+    static const __u32 all_parts[] = { 0, DP_RECORD_TUNNEL, DP_RECORD_CT, DP_RECORD_TUNNEL | DP_RECORD_CT,
+                                       DP_RECORD_TUNNEL | DP_RECORD_OPTIONS };
     __u8 *eth = (__u8 *) (long) ctx->data;
 
     if (eth + ADDRESSES_LEN + DP_VLAN_LEN + 2 > (__u8 *) (long) ctx->data_end) {
@@ -323,8 +354,8 @@ int oxdp_upcall(struct xdp_md *ctx)
     dp_be16 type_behind_tag = dp_load_be16(eth + ADDRESSES_LEN + DP_VLAN_LEN);
 
     DP_UNROLL
-    for (__u32 i = 0; i < 4; i++) {
-        const __u32 parts = i << 1;
+    for (__u32 i = 0; i < sizeof all_parts / sizeof all_parts[0]; i++) {
+        const __u32 parts = all_parts[i];
 
         if (DP_BE16_IS(type, UPCALL_ETH_TYPE_OF(parts))) {
             return unwrap(ctx, ADDRESSES_LEN, record_len(parts));

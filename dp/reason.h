@@ -40,7 +40,7 @@
     X(OVER_MTU,     DROP,    "longer than the MTU of the output port")                          \
     X(DETOUR,       DROP,    "the host dropped it in the device that makes outer checksums")     \
     X(NO_BUFFERS,   DROP,    "in several buffers, which the output port does not take")         \
-    X(NO_METADATA,  DROP,    "out of a tunnel, with no metadata or with more than a key holds") \
+    X(NO_METADATA,  DROP,    "out of a tunnel, with no metadata")                            \
     X(UNKNOWN_PORT, PASS,    "the device is not a port of this datapath")
 
 enum dp_reason {

@@ -20,12 +20,15 @@
 #include "dp/reason.h"
 
 /* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 7
+#define DP_RECORD_VERSION 8
 
 /* Parts of a record, besides what each has. */
 #define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */
 #define DP_RECORD_TUNNEL (1 << 1)       /* The packet was in a tunnel: its metadata is behind struct dp_record. */
 #define DP_RECORD_CT (1 << 2)           /* Its connection has been tracked: struct dp_record_ct is at the end. */
+#define DP_RECORD_OPTIONS (1 << 3)      /* With DP_RECORD_TUNNEL, behind it, at the end: all Geneve options, more than
+                                         * the words of a key hold.  At tcx alone, which asks whether the packet has
+                                         * room for them. */
 
 struct dp_record {
     __u16 len;          /* From its start to the frame: a multiple of 8. */
@@ -51,6 +54,9 @@ struct dp_record {
  * tun_options only what tun_options_len says is written. */
 #define DP_RECORD_TUNNEL_WORDS (1 + DP_KEY_WORDS - DP_KEY_WORD(tun_id))
 #define DP_RECORD_TUNNEL_LEN (DP_RECORD_TUNNEL_WORDS * 8)
+
+/* DP_RECORD_OPTIONS: options as in the packet, zeroes behind them; the last byte says how many bytes they are. */
+#define DP_RECORD_OPTIONS_LEN 256
 
 /* DP_RECORD_CT: what struct dp_ct_md (dp/ct.h) says. */
 struct dp_record_ct {

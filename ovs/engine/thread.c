@@ -379,7 +379,7 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
                 packet->md.pkt_mark = record->skb_mark;
             }
             if (record->has & DP_RECORD_TUNNEL) {
-                dpif_xdp_compile_get_tunnel(record + 1, &packet->md);
+                dpif_xdp_compile_get_tunnel(record, &packet->md);
             }
             if (record->has & DP_RECORD_CT) {
                 const void *behind = (char *) record + record->len;

@@ -95,10 +95,12 @@ bool dpif_xdp_compile_filter(const struct flow *flow,
                              const struct flow_wildcards *wc,
                              union dp_key *key, union dp_key *mask);
 
-/* Fills in what the words of a key in a record say (dp/record.h): the tunnel's
- * port and metadata. */
+/* Fills in what a record with DP_RECORD_TUNNEL says (dp/record.h): the
+ * tunnel's port and metadata. */
+struct dp_record;
 struct pkt_metadata;
-void dpif_xdp_compile_get_tunnel(const void *words, struct pkt_metadata *);
+void dpif_xdp_compile_get_tunnel(const struct dp_record *,
+                                 struct pkt_metadata *);
 
 /* Writes to '*out' where packets with the tunnel metadata 'tunnel' go; mark
  * and priority are left 0.  Returns false if that is nowhere. */

@@ -308,13 +308,16 @@ move_headers(struct flow *data, bool clear, struct kind kind,
 }
 
 void
-dpif_xdp_compile_get_tunnel(const void *words, struct pkt_metadata *md)
+dpif_xdp_compile_get_tunnel(const struct dp_record *record,
+                            struct pkt_metadata *md)
 {
+    const char *words = (const char *) (record + 1);
+    const uint8_t *more = (const uint8_t *) words + DP_RECORD_TUNNEL_LEN;
     struct flow_tnl *tunnel = &md->tunnel;
     union dp_key key;
 
     memcpy(key.w, words, sizeof key.w[0]);
-    memcpy(&key.w[DP_KEY_WORD(tun_id)], (const char *) words + sizeof key.w[0],
+    memcpy(&key.w[DP_KEY_WORD(tun_id)], words + sizeof key.w[0],
            DP_RECORD_TUNNEL_LEN - sizeof key.w[0]);
     md->in_port.odp_port = u32_to_odp(key.in_port);
     memset(tunnel, 0, offsetof(struct flow_tnl, metadata.opts));
@@ -328,6 +331,11 @@ dpif_xdp_compile_get_tunnel(const void *words, struct pkt_metadata *md)
     memcpy(&tunnel->ip_dst, &key.tun_ip4_dst, sizeof tunnel->ip_dst);
     memcpy(&tunnel->ipv6_src, &key.tun_ip6_src, sizeof tunnel->ipv6_src);
     memcpy(&tunnel->ipv6_dst, &key.tun_ip6_dst, sizeof tunnel->ipv6_dst);
+    if (record->has & DP_RECORD_OPTIONS) {
+        tunnel->metadata.present.len = more[DP_RECORD_OPTIONS_LEN - 1];
+        memcpy(tunnel->metadata.opts.u8, more, tunnel->metadata.present.len);
+        return;
+    }
     tunnel->metadata.present.len = key.tun_options_len;
     memcpy(tunnel->metadata.opts.u8, key.tun_options,
            MIN(key.tun_options_len, sizeof key.tun_options));

@@ -66,7 +66,8 @@ static int stop(void **state)
 /* Runs the program over a frame of that type behind its addresses; returns its verdict. */
 static int run(const struct program *p, uint16_t eth_type)
 {
-    uint8_t in[ADDRESSES_LEN + sizeof(struct bpf_upcall_header) + PAYLOAD] = { 0 };
+    uint8_t in[ADDRESSES_LEN + sizeof(struct bpf_upcall_header) + DP_RECORD_TUNNEL_LEN + DP_RECORD_OPTIONS_LEN
+               + PAYLOAD] = { 0 };
     struct bpf_upcall_header header = { .eth_type = dp_htons(eth_type), .counter_slot = SLOT };
     LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = sizeof in, .repeat = 1);
 
@@ -94,6 +95,19 @@ static void test_no_socket(void **state)
     assert_int_equal(lost(*state, BPF_COUNTER_SLOT_NO_PORT), 0);
 }
 
+/* The type says which parts the record has: DP_RECORD_* / 2, of which some do not come together. */
+static void test_parts(void **state)
+{
+    const uint16_t parts[] = { DP_RECORD_TUNNEL, DP_RECORD_CT, DP_RECORD_TUNNEL | DP_RECORD_CT,
+                               DP_RECORD_TUNNEL | DP_RECORD_OPTIONS };
+
+    for (unsigned int i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        assert_int_equal(run(*state, UPCALL_ETH_TYPE + parts[i] / 2), XDP_DROP);
+        assert_int_equal(lost(*state, SLOT), i + 1);
+    }
+    assert_int_equal(run(*state, UPCALL_ETH_TYPE + DP_RECORD_OPTIONS / 2), XDP_PASS);
+}
+
 static void test_not_ours(void **state)
 {
     assert_int_equal(run(*state, 0x0800), XDP_PASS);
@@ -104,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_no_socket, start, stop),
+        cmocka_unit_test_setup_teardown(test_parts, start, stop),
         cmocka_unit_test_setup_teardown(test_not_ours, start, stop),
     };
 
