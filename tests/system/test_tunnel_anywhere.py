@@ -11,7 +11,9 @@ import pytest
 import lab
 import switch as switches
 import traffic
+import tunnel_table
 import tunnel_world
+import wire
 
 ALIAS = "OVS-XDP: tunnels by the routes of the host"
 DEVICE = "vxlan4789-host"
@@ -50,6 +52,16 @@ def make(world, switch, host, kind="vxlan", csum=False, ip6=False, remote=None):
 def add_tunnel(switch, kind="vxlan", csum=False, remote="172.16.0.2", *options):
     switch.add_port("tun0", interface=(f"type={kind}", f"options:remote_ip=\"{remote}\"", "options:key=42",
                                        *(("options:csum=true",) if csum else ()), *options))
+
+
+def link(far, name="to-far2", inside="eth1", number=18):
+    """Another link to far, 172.18.0.2, without an address here."""
+    lab.make_veth(name, far, inside=inside)
+    lab.add_addresses(far, inside, f"172.{number}.0.2/24")
+    for device in "all", "eth0", inside:
+        far.run("sysctl", "-qw", f"net.ipv4.conf.{device}.rp_filter=0")
+    for device in "all", "to-far", name:
+        lab.run("sysctl", "-qw", f"net.ipv4.conf.{device}.rp_filter=0")
 
 
 @pytest.mark.parametrize("ip6", (False, True), ids=("ip4", "ip6"))
@@ -158,15 +170,12 @@ def test_both_ways_at_once(world, switch, host):
 def test_route_changes(world, switch, host):
     """From a bridge to a plain interface and back, under traffic: the address of far is behind both."""
     red, far = make(world, switch, host)
-    lab.make_veth("to-far2", far, inside="eth1")
+    link(far)
     switch.add_bridge("br-phy")
     switch.add_port("to-far2", bridge="br-phy")
     lab.run("ip", "link", "set", "br-phy", "up")
     lab.add_addresses(host, "br-phy", "172.18.0.1/24")
-    lab.add_addresses(far, "eth1", "172.18.0.2/24")
-    for name in "all", "eth0", "eth1":
-        far.run("sysctl", "-qw", f"net.ipv4.conf.{name}.rp_filter=0")
-        lab.run("sysctl", "-qw", f"net.ipv4.conf.{dict(eth0='to-far', eth1='br-phy').get(name, name)}.rp_filter=0")
+    lab.run("sysctl", "-qw", "net.ipv4.conf.br-phy.rp_filter=0")
     traffic.wait_for_ping(red, "10.0.0.9")
     with traffic.Connection(red, far, "10.0.0.9") as connection:
         for _ in range(2):
@@ -282,3 +291,136 @@ def test_nothing_of_the_host(world, switch, host):
     host.run("python3", "-c", "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
              f"s.bind(('{DEVICE}', 0)); [s.send(bytes(60)) for _ in range(3)]", check=False)
     assert tunnel_world.received(far)[0] - before <= 1
+
+
+def test_deleted_under_traffic(world, switch, host):
+    red, far = make(world, switch, host)
+    traffic.wait_for_ping(red, "10.0.0.9")
+    with traffic.Stream(far, red, "10.0.0.1", interval=0.001) as stream, \
+            traffic.Stream(red, far, "10.0.0.9", port=5005, interval=0.001) as back:
+        for _ in range(3):
+            stream.flowing()
+            back.flowing()
+            switch.vsctl("del-port", "tun0")
+            stream.silent()
+            back.silent()
+            add_tunnel(switch)
+    assert traffic.ping(red, "10.0.0.9") == 3
+
+
+def fragments(name):
+    """A counter of the host's IP: "FragFails" counts what may not be fragmented and does not fit."""
+    lines = [line.split() for line in lab.run("cat", "/proc/thread-self/net/snmp").splitlines() if line.startswith("Ip:")]
+    return int(dict(zip(*lines))[name])
+
+
+@pytest.mark.parametrize("may_fragment", (True, False), ids=("fragments", "DF"))
+@pytest.mark.parametrize("tier", ("programs", "engine"))
+@pytest.mark.parametrize("limit", ("device", "route"))
+def test_longer_than_the_way_takes(world, switch, host, may_fragment, tier, limit):
+    """The host's IP puts it into fragments, or drops and counts it: without options:df_default=false an outer packet may not be
+    fragmented.  What far sends in fragments is put together."""
+    red, far = make(world, switch, host)
+    for end, device in (red, "eth0"), (host, "to-red"), (far, "tun0"):
+        end.run("ip", "link", "set", device, "mtu", "1500")
+    if limit == "route":
+        lab.run("ip", "route", "replace", "172.16.0.2/32", "dev", "to-far", "src", "172.16.0.1", "mtu", "lock", "1400")
+    if may_fragment:
+        switch.vsctl("set", "interface", "tun0", "options:df_default=false")
+    if tier == "engine":
+        switch.vsctl("set", "open", ".", "other_config:xdp-offload=false")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    largest = (1500 if limit == "device" else 1400) - 50 - 28      # Of ping: without the headers of the tunnel, IP and ICMP.
+    assert traffic.ping(red, "10.0.0.9", size=largest) == 3
+    before = fragments("FragFails"), fragments("FragCreates")
+    got = traffic.ping(red, "10.0.0.9", size=largest + 1, limit=20 if may_fragment else 1, options=("-M", "do"))
+    fails, made = fragments("FragFails") - before[0], fragments("FragCreates") - before[1]
+    if may_fragment:
+        assert (got, fails) == (3, 0) and made >= 6
+        assert traffic.ping(far, "10.0.0.1", size=1472) == 3        # Of far's fragments.
+    else:
+        assert (got, made) == (0, 0) and fails >= 1
+    assert traffic.ping(red, "10.0.0.9", size=largest) == 3
+
+
+def test_multipath(world, switch, host):
+    """The tunnel's packets take both ways to an address, those of one connection the same."""
+    red, far = make(world, switch, host, remote="172.30.0.2")
+    link(far)
+    lab.add_addresses(host, "to-far2", "172.18.0.1/24")
+    lab.add_addresses(host, "lo", "172.30.0.1/32")
+    lab.add_addresses(far, "lo", "172.30.0.2/32")
+    far.run("ip", "link", "del", "tun0")
+    tunnel_world.add_device(far, "vxlan", False, "172.30.0.1", "172.30.0.2")
+    switch.vsctl("set", "interface", "tun0", "options:local_ip=172.30.0.1")
+    for end, address, last in (host, "172.30.0.2/32", 2), (far, "172.30.0.1/32", 1):
+        end.run("sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=1")
+        end.run("ip", "route", "add", address, "nexthop", "via", f"172.16.0.{last}", "nexthop", "via", f"172.18.0.{last}")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    before = tunnel_world.received(far)[0], tunnel_world.received(far, "eth1")[0]
+    for number in range(24):
+        assert traffic.udp(red, far, "10.0.0.9", count=5, port=6000 + number) == 5
+    gained = [after - value for after, value in zip((tunnel_world.received(far)[0], tunnel_world.received(far, "eth1")[0]), before)]
+    assert min(gained) >= 5 and sum(gained) >= 120, gained
+
+
+def test_address_moves(world, switch, host):
+    """To another device, to one that is a bridge's, and back, under traffic: the address of the endpoint, and with it the route."""
+    red, far = make(world, switch, host)
+    link(far)
+    link(far, "to-far3", "eth2", 19)
+    switch.add_bridge("br-phy")
+    switch.add_port("to-far3", bridge="br-phy")
+    lab.run("ip", "link", "set", "br-phy", "up")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    here = "to-far", "eth0"
+    with traffic.Connection(red, far, "10.0.0.9") as connection:
+        connection.goes_on()
+        for there in ("to-far2", "eth1"), ("br-phy", "eth2"), ("to-far", "eth0"):
+            for end, old, new, address in (host, here[0], there[0], "172.16.0.1/24"), (far, here[1], there[1], "172.16.0.2/24"):
+                end.run("ip", "address", "del", address, "dev", old)
+                lab.add_addresses(end, new, address)
+            here = there
+            action = "tnl_push" if there[0] == "br-phy" else "set(tunnel"
+            lab.wait_until(lambda action=action: (connection.goes_on(), any(action in flow for flow in switch.dump_flows()))[1],
+                           f"flows with {action}")
+            connection.goes_on()
+        assert connection.same()
+
+
+def test_unknown_neighbour(world, switch, host):
+    """The packet waits until far's address is known, as any of the host's does; where nobody answers, the next ones go later."""
+    red, far = make(world, switch, host)
+    traffic.wait_for_ping(red, "10.0.0.9")
+    settle(red, far)
+    lab.run("ip", "neighbour", "flush", "dev", "to-far")
+    assert traffic.ping(red, "10.0.0.9", count=1, limit=5) == 1
+    far.run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_ignore=8")
+    lab.run("ip", "neighbour", "flush", "dev", "to-far")
+    assert traffic.ping(red, "10.0.0.9", count=2, limit=1) == 0
+    far.run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_ignore=0", "net.ipv4.conf.eth0.arp_notify=1")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    far.run("ip", "link", "set", "eth0", "address", "02:00:00:00:01:99")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    assert traffic.ping(red, "10.0.0.9", count=5) == 5
+
+
+def test_to_oneself(world, switch, host):
+    """The tunnel's other end is an address of this host: what goes in comes out here, once."""
+    red, far = make(world, switch, host, remote="172.16.0.1")
+    settle(red, far)
+    switch.flows("br0", "in_port=to-red,actions=tun0", "in_port=tun0,actions=to-red")
+    frame = bytes(tunnel_table.ether(tunnel_table.udp4()))
+    with wire.Wire(red) as end:
+        for _ in range(3):
+            lab.wait_until(lambda: (end.send(frame), end.receive(lambda got: got == frame, limit=0.2))[1], "the frame")
+        assert not end.receive(lambda got: got == frame, limit=0.5)
+
+
+def test_a_tunnel_in_a_tunnel(world, switch, host):
+    """A header that the datapath pushes, and behind it one of the kernel's."""
+    red, far = make(world, switch, host)
+    traffic.wait_for_ping(red, "10.0.0.9")
+    tunnel_world.nest(world, switch, host, far)
+    assert any("tnl_push(" in flow and "set(tunnel" in flow for flow in switch.dump_flows()), switch.dump_flows()
+

@@ -94,3 +94,25 @@ def check_killed(switch, red, far, tunnel, device, devices):
         connection.goes_on()
         assert connection.same()
     assert lab.run("cat", f"/sys/class/net/{device}/ifindex") == index
+
+
+def nest(world, switch, host, far):
+    """Adds a tunnel whose packets go through the first, and sends along it: blue (10.1.0.1), on br1, and far (10.1.0.9), whose
+    own tun1 is on its tun0."""
+    blue = world.enter_context(lab.Namespace("blue"))
+    lab.make_veth("to-blue", blue, mtu=1300)
+    lab.add_addresses(blue, "eth0", "10.1.0.1/24")
+    lab.run("ip", "link", "set", "br0", "up")
+    lab.add_addresses(host, "br0", "10.0.0.100/24")
+    switch.add_bridge("br1")
+    switch.add_port("to-blue", bridge="br1")
+    switch.add_port("tun1", bridge="br1", interface=("type=vxlan", "options:remote_ip=10.0.0.9", "options:key=43"))
+    far.run("ip", "link", "add", "tun1", "mtu", "1300", "type", "vxlan", "id", "43", "dstport", "4789", "remote", "10.0.0.100",
+            "local", "10.0.0.9")
+    far.run("ip", "link", "set", "tun1", "up")
+    lab.add_addresses(far, "tun1", "10.1.0.9/24")
+    traffic.wait_for_ping(blue, "10.1.0.9")
+    assert traffic.ping(blue, "10.1.0.9", count=20) == 20
+    traffic.tcp(blue, far, "10.1.0.9", size=1 << 20)
+    traffic.tcp(far, blue, "10.1.0.1", size=1 << 20)
+    assert traffic.udp(blue, far, "10.1.0.9") == 100
