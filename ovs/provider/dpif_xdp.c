@@ -444,6 +444,11 @@ create_dp(const struct dpif_class *class, const char *name,
             VLOG_ERR("%s: cannot make the datapath's device, nor serve any "
                      "bridge (%s): %s", name, ovs_strerror(error),
                      oxdp_privilege_advice(advice));
+        } else if (error == ENOENT || error == ENXIO || error == ENODEV) {
+            VLOG_ERR("%s: cannot make the datapath's device, nor serve any "
+                     "bridge (%s): it needs /dev/net/tun: load the module "
+                     "tun, or give the container that device", name,
+                     ovs_strerror(error));
         }
         destroy_dp(dp);
         return error;

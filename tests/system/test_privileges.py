@@ -155,6 +155,23 @@ def test_without_net_admin(world):
         switch.vsctl("del-br", "br0")
 
 
+def test_no_tun(world):
+    """The datapath's own device is a tap.  The log says what is missing, and bridges are made once it is there."""
+    lab.run("mount", "-t", "tmpfs", "tmpfs", "/dev/net")
+    with contextlib.ExitStack() as hidden:
+        hidden.callback(lab.run, "umount", "/dev/net")
+        with switches.Switch() as switch:
+            switch.expected += ["ovs-xdp", "br0", "datapath of type xdp", "/dev/net/tun"]
+            switch.add_bridge("br0")
+            assert any("nor serve any bridge (No such file or directory): it needs /dev/net/tun: load the module tun" in line
+                       for line in switch.log())
+            assert switch.process.running()
+            switch.vsctl("del-br", "br0")
+            hidden.close()
+            switch.add_bridge("br0")
+            assert "br0" in switch.appctl("dpif/show")
+
+
 def test_locked_memory(world):
     """A limit too low for the UMEM.  When less is asked for, ports get their programs, with the numbers that they have."""
     limit = min(8 << 20, *(n for n in resource.getrlimit(resource.RLIMIT_MEMLOCK) if n != resource.RLIM_INFINITY), 8 << 20)
