@@ -159,6 +159,20 @@ def test_idle_costs_nothing(world, host):
         assert best < 0.01, f"{best:.1%} of a core"
 
 
+def test_affinity_from_outside(network):
+    """CPUs that an operator chooses hold for all threads, also for those that start later, while flows come and go."""
+    pid, chosen = network.switch.process.pid, {min(os.sched_getaffinity(0))}
+    lab.run("taskset", "--all-tasks", "--pid", "--cpu-list", *chosen, pid)
+    before = os.listdir(f"/proc/{pid}/task")
+    network.switch.vsctl("set", "open", ".", "other_config:n-revalidator-threads=4")
+    for _ in range(2):
+        traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
+        network.switch.appctl("revalidator/purge")
+    threads = os.listdir(f"/proc/{pid}/task")
+    assert len(threads) > len(before)
+    assert all(os.sched_getaffinity(int(thread)) == chosen for thread in threads)
+
+
 @pytest.mark.parametrize("count", (200,))
 def test_many_ports(world, host, count):
     """Ports in hundreds: how long it takes and what it costs is printed (pytest -s), and bounded."""
