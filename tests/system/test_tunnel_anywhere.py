@@ -423,4 +423,3 @@ def test_a_tunnel_in_a_tunnel(world, switch, host):
     traffic.wait_for_ping(red, "10.0.0.9")
     tunnel_world.nest(world, switch, host, far)
     assert any("tnl_push(" in flow and "set(tunnel" in flow for flow in switch.dump_flows()), switch.dump_flows()
-
