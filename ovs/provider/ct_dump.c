@@ -54,10 +54,6 @@ static pthread_t thread;
 static struct latch written;
 static atomic_bool stop;
 
-void __real_unixctl_command_register(const char *, const char *, int, int,
-                                     unixctl_cb_func *, void *);
-void __wrap_unixctl_command_register(const char *, const char *, int, int,
-                                     unixctl_cb_func *, void *);
 void __real_unixctl_server_run(struct unixctl_server *);
 void __wrap_unixctl_server_run(struct unixctl_server *);
 void __real_unixctl_server_wait(struct unixctl_server *);
@@ -256,20 +252,17 @@ dump_conntrack(struct unixctl_conn *conn, int argc, const char *argv[],
 }
 
 void
-__wrap_unixctl_command_register(const char *name, const char *usage,
-                                int min_args, int max_args,
-                                unixctl_cb_func *cb, void *aux)
+dpif_xdp_ct_dump_take(const char *name, unixctl_cb_func **cb, void **aux)
 {
     if (!strcmp(name, COMMAND)) {
         if (!theirs) {
             latch_init(&written);
         }
-        theirs = cb;
-        theirs_aux = aux;
-        cb = dump_conntrack;
-        aux = NULL;
+        theirs = *cb;
+        theirs_aux = *aux;
+        *cb = dump_conntrack;
+        *aux = NULL;
     }
-    __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }
 
 void
