@@ -32,7 +32,9 @@ def udp(port=2000, payload=b"traced packet", source=1000):
 
 @pytest.fixture(params=["xdp", "tcx"])
 def hooked(request, network):
-    """Ports at one hook; only what a test sends is forwarded."""
+    """Ports at one hook; only what a test sends is forwarded.  A slow machine takes longer to load programs that trace than
+    flows are kept for by default."""
+    network.switch.vsctl("set", "open", ".", f"other_config:max-idle={1000 * lab.PATIENCE}")
     for device in "to-red", "to-green":
         network.switch.use_hook(device, f"options:xdp-hook={request.param}")
     network.hook = "xdp" if request.param == "both" else request.param      # XDP comes first.
