@@ -116,10 +116,12 @@ def test_rows_that_say_what_was_stolen(monkeypatch, own, wanted):
 @pytest.mark.parametrize("shares, runs, wanted", [([0.04], 1, 0.04), ([0.5, 0.0], 2, 0.0),
                                                   ([0.5, 0.3, 0.2, 0.4], 4, 0.2)])
 def test_disturbed_tcp(monkeypatch, shares, runs, wanted):
+    """After a run that shows the switch its flows, and is not looked at, and the rest until it has its programs for them."""
     made = []
+    peer = types.SimpleNamespace(rest=made.clear)
     monkeypatch.setattr(iperf.cpu, "Theft", lambda: types.SimpleNamespace(share=lambda: shares[len(made) - 1]))
     monkeypatch.setattr(iperf, "_once", lambda *_: made.append(1) or {"rate": {"value": len(made)}})
-    rows = iperf.tcp(None, None, {"stolen": 0.05, "seconds": 1})
+    rows = iperf.tcp(None, peer, {"stolen": 0.05, "seconds": 1})
     assert rows == {"rate": {"value": shares.index(wanted) + 1, "stolen": wanted}} and len(made) == runs
 
 
