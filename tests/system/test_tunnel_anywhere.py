@@ -324,7 +324,7 @@ def test_longer_than_the_way_takes(world, switch, host, may_fragment, tier, limi
     for end, device in (red, "eth0"), (host, "to-red"), (far, "tun0"):
         end.run("ip", "link", "set", device, "mtu", "1500")
     if limit == "route":
-        lab.run("ip", "route", "replace", "172.16.0.2/32", "dev", "to-far", "src", "172.16.0.1", "mtu", "lock", "1400")
+        lab.run("ip", "route", "replace", "172.16.0.2/32", "dev", "to-far", "src", "172.16.0.1", "mtu", "1400")
     if may_fragment:
         switch.vsctl("set", "interface", "tun0", "options:df_default=false")
     if tier == "engine":
