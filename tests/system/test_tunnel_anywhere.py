@@ -295,17 +295,7 @@ def test_nothing_of_the_host(world, switch, host):
 
 def test_deleted_under_traffic(world, switch, host):
     red, far = make(world, switch, host)
-    traffic.wait_for_ping(red, "10.0.0.9")
-    with traffic.Stream(far, red, "10.0.0.1", interval=0.001) as stream, \
-            traffic.Stream(red, far, "10.0.0.9", port=5005, interval=0.001) as back:
-        for _ in range(3):
-            stream.flowing()
-            back.flowing()
-            switch.vsctl("del-port", "tun0")
-            stream.silent()
-            back.silent()
-            add_tunnel(switch)
-    assert traffic.ping(red, "10.0.0.9") == 3
+    tunnel_world.deleted_under_traffic(switch, red, far, lambda: add_tunnel(switch))
 
 
 def fragments(name):

@@ -156,17 +156,7 @@ def test_within_itself(switch, far):
 
 def test_deleted_under_traffic(world, switch, host):
     red, far_ns = tunnel_world.make(world, switch, host, "vxlan", "tcx")
-    traffic.wait_for_ping(red, "10.0.0.9")
-    with traffic.Stream(far_ns, red, "10.0.0.1", interval=0.001) as stream, \
-            traffic.Stream(red, far_ns, "10.0.0.9", port=5005, interval=0.001) as back:
-        for _ in range(3):
-            stream.flowing()
-            back.flowing()
-            switch.vsctl("del-port", "tun0")
-            stream.silent()
-            back.silent()
-            tunnel_world.add_tunnel(switch, "vxlan")
-    assert traffic.ping(red, "10.0.0.9") == 3
+    tunnel_world.deleted_under_traffic(switch, red, far_ns, lambda: tunnel_world.add_tunnel(switch, "vxlan"))
 
 
 @pytest.mark.parametrize("hook", ("xdp", "tcx"))

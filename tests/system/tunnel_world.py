@@ -116,3 +116,18 @@ def nest(world, switch, host, far):
     traffic.tcp(blue, far, "10.1.0.9", size=1 << 20)
     traffic.tcp(far, blue, "10.1.0.1", size=1 << 20)
     assert traffic.udp(blue, far, "10.1.0.9") == 100
+
+
+def deleted_under_traffic(switch, red, far, add):
+    """Traffic both ways stops while the tunnel's port is deleted, and goes on when 'add' has added it again."""
+    traffic.wait_for_ping(red, "10.0.0.9")
+    with traffic.Stream(far, red, "10.0.0.1", interval=0.001) as stream, \
+            traffic.Stream(red, far, "10.0.0.9", port=5005, interval=0.001) as back:
+        for _ in range(3):
+            stream.flowing()
+            back.flowing()
+            switch.vsctl("del-port", "tun0")
+            stream.silent()
+            back.silent()
+            add()
+    assert traffic.ping(red, "10.0.0.9") == 3
