@@ -70,6 +70,11 @@ enum dp_ct_refusal {
     DP_CT_N_REFUSALS
 };
 
+/* Why TCP's sequence numbers are not checked: 'dpctl/ct-disable-tcp-seq-chk' says so; or some programs track in these
+ * tables and some in those that they are copied from, and neither have seen all segments of a connection. */
+#define DP_CT_SEQ_DISABLED 1
+#define DP_CT_SEQ_COPYING 2
+
 struct dp_ct_head {
     __u32 magic;
     __u32 version;
@@ -78,7 +83,7 @@ struct dp_ct_head {
     __u32 n_marks;              /* Sizes of these arrays. */
     __u32 n_policies;
     __u32 maxconns;             /* What 'dpctl/ct-set-maxconns' says: no more are made. */
-    __u32 no_seq_check;         /* TCP's sequence numbers are not checked. */
+    __u32 no_seq_check;         /* Unless 0, TCP's sequence numbers are not checked: DP_CT_SEQ_*. */
     __u32 epoch;                /* Grows with each process that adopts the tables. */
     __u32 frozen;               /* A process adopts them: programs make no connections. */
     __u32 pad[2];

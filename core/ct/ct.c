@@ -137,7 +137,11 @@ static void forget_old(struct oxdp_ct *ct)
 
 void oxdp_ct_taken_over(struct oxdp_ct *ct)
 {
+    if (ct->copied && ct->config.grace) {
+        ct->config.grace(ct->config.aux);
+    }
     oxdp_ct_lock(ct);
+    oxdp_ct_copy_end(ct);
     for (uint32_t i = 0; ct->inherited && i < ct->mem.n_marks; i++) {
         if (ct->inherited[i]) {
             oxdp_ct_marks_put(ct, i);

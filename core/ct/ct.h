@@ -76,10 +76,12 @@ size_t oxdp_ct_path_bytes(uint32_t n);          /* Those of the path cache, whic
 int oxdp_ct_create(const struct oxdp_ct_config *, const int old_fd[OXDP_CT_N_TABLES], struct oxdp_ct **ret);
 
 /* Connections that were copied get the state that the previous instance's programs have made of them meanwhile: call it
- * just before they are replaced, and just after that. */
+ * just before they are replaced.  Until oxdp_ct_taken_over() neither they nor ours, nor this process, check TCP's
+ * sequence numbers: while the devices of a connection change over one by one, each table sees some of its segments. */
 void oxdp_ct_catch_up(struct oxdp_ct *);
 
-/* No program of the previous instance runs any more, whose flows name pairs of marks and policies. */
+/* The programs of the previous instance, whose flows name pairs of marks and policies, are replaced on all devices.
+ * Waits for those that still run. */
 void oxdp_ct_taken_over(struct oxdp_ct *);
 void oxdp_ct_destroy(struct oxdp_ct *);         /* Maps that are pinned live on.  NULL is allowed. */
 

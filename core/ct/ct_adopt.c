@@ -51,6 +51,7 @@ int oxdp_ct_adopt(struct oxdp_ct *ct)
         return -ENOMEM;
     }
     t->head->epoch = (t->head->epoch + 1) & ~DP_CT_LOCK_USER;
+    t->head->no_seq_check &= DP_CT_SEQ_DISABLED;        /* A process that is gone was copying. */
     t->head->n_conns = 0;
     t->head->n_held = 0;
     for (uint32_t i = 0; i < t->n_zones; i++) {
@@ -266,7 +267,7 @@ int oxdp_ct_copy(struct oxdp_ct *ct)
         forget_counts(&t->zones[i]);
     }
     t->head->maxconns = old->head->maxconns;
-    t->head->no_seq_check = old->head->no_seq_check;
+    t->head->no_seq_check = (old->head->no_seq_check & DP_CT_SEQ_DISABLED) | DP_CT_SEQ_COPYING;
     oxdp_ct_marks_rebuild(ct);
     for (uint32_t i = 0; i < old->n_keys; i++) {
         if (is_whole(&before, published, i)) {
@@ -305,14 +306,34 @@ static void catch_up(struct oxdp_ct *ct, struct oxdp_ct_copied *copied, uint32_t
     copied->words = words;
 }
 
-void oxdp_ct_catch_up(struct oxdp_ct *ct)
+static void catch_up_all(struct oxdp_ct *ct)
 {
-    oxdp_ct_lock(ct);
     oxdp_ct_other_refresh(ct);
-    for (uint32_t i = 0; ct->copied && i < ct->mem.n_keys; i++) {
+    for (uint32_t i = 0; i < ct->mem.n_keys; i++) {
         if (ct->copied[i].generation && ct->copied[i].generation == ct->mem.keys[i].generation) {
             catch_up(ct, &ct->copied[i], i);
         }
     }
+}
+
+void oxdp_ct_catch_up(struct oxdp_ct *ct)
+{
+    oxdp_ct_lock(ct);
+    if (ct->copied) {
+        uint32_t *no_seq_check = ct->other ? oxdp_ct_other_no_seq_check(ct) : &ct->old.head->no_seq_check;
+
+        if (no_seq_check) {
+            __atomic_fetch_or(no_seq_check, DP_CT_SEQ_COPYING, __ATOMIC_RELAXED);
+        }
+        catch_up_all(ct);
+    }
     oxdp_ct_unlock(ct);
+}
+
+void oxdp_ct_copy_end(struct oxdp_ct *ct)
+{
+    if (ct->copied) {
+        catch_up_all(ct);
+        __atomic_fetch_and(&ct->mem.head->no_seq_check, ~DP_CT_SEQ_COPYING, __ATOMIC_RELAXED);
+    }
 }

@@ -146,6 +146,11 @@ void oxdp_ct_other_refresh(struct oxdp_ct *ct)
     }
 }
 
+uint32_t *oxdp_ct_other_no_seq_check(struct oxdp_ct *ct)
+{
+    return find_word(&ct->other->table[OXDP_CT_head], offsetof(struct dp_ct_head, no_seq_check));
+}
+
 void oxdp_ct_other_close(struct oxdp_ct *ct)
 {
     for (int i = 0; ct->other && i < OXDP_CT_N_TABLES; i++) {

@@ -102,12 +102,14 @@ void oxdp_ct_freeze(struct oxdp_ct *, struct dp_ct_head *);
  * layout, and notes which in ct->copied.  0 or -ENOMEM. */
 int oxdp_ct_adopt(struct oxdp_ct *);
 int oxdp_ct_copy(struct oxdp_ct *);
+void oxdp_ct_copy_end(struct oxdp_ct *) OXDP_REQUIRES(oxdp_ct_mutex);   /* If connections were copied. */
 
 /* core/ct/ct_other.c.  Makes ct->old of tables of another layout, of which programs may write; again, of what packets
  * change; and forgets them.  From when the first returns no program makes connections there.  0, or a negative errno:
  * -ESTALE if that is not possible. */
 int oxdp_ct_other_open(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES], const struct oxdp_ct_layout *);
 void oxdp_ct_other_refresh(struct oxdp_ct *);
+uint32_t *oxdp_ct_other_no_seq_check(struct oxdp_ct *);         /* Where their head has it; NULL: nowhere. */
 void oxdp_ct_other_close(struct oxdp_ct *);
 
 /* Rebuilds the free list from the entries' flags. */

@@ -98,7 +98,6 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     }
     dpif_xdp_ct_catch_up(dp->ct);
     n = oxdp_progs_take_over(dp->progs);
-    dpif_xdp_ct_catch_up(dp->ct);
     if (n) {
         VLOG_INFO("%s: took over %"PRIu32" devices from the previous instance",
                   dp->name, n);

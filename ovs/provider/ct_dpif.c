@@ -329,11 +329,19 @@ int
 dpif_xdp_ct_set_tcp_seq_chk(struct dpif *dpif, bool enabled)
 {
     struct oxdp_ct *tables = need_tables(dpif);
+    struct dp_ct_head *head;
 
     if (!tables) {
         return ENOMEM;
     }
-    DP_WRITE_ONCE(oxdp_ct_tables(tables)->head->no_seq_check, !enabled);
+    head = oxdp_ct_tables(tables)->head;
+    if (enabled) {
+        __atomic_fetch_and(&head->no_seq_check, ~DP_CT_SEQ_DISABLED,
+                           __ATOMIC_RELAXED);
+    } else {
+        __atomic_fetch_or(&head->no_seq_check, DP_CT_SEQ_DISABLED,
+                          __ATOMIC_RELAXED);
+    }
     return 0;
 }
 
@@ -342,7 +350,9 @@ dpif_xdp_ct_get_tcp_seq_chk(struct dpif *dpif, bool *enabled)
 {
     struct oxdp_ct *tables = get_tables(dpif);
 
-    *enabled = !tables || !oxdp_ct_tables(tables)->head->no_seq_check;
+    *enabled = (!tables
+                || !(oxdp_ct_tables(tables)->head->no_seq_check
+                     & DP_CT_SEQ_DISABLED));
     return 0;
 }
 

@@ -211,7 +211,8 @@ dpif_xdp_ct_show_report(struct dpif_xdp_dp *dp,
     dpif_xdp_report_int(report, "held", head->n_held);
     dpif_xdp_report_int(report, "kept", kept);
     dpif_xdp_report_int(report, "expected", dpif_xdp_ct_n_expected(dp->ct));
-    dpif_xdp_report_bool(report, "tcp_sequence_check", !head->no_seq_check);
+    dpif_xdp_report_bool(report, "tcp_sequence_check",
+                         !(head->no_seq_check & DP_CT_SEQ_DISABLED));
     dpif_xdp_report_bool(report, "programs_track",
                          dp->progs && oxdp_track_is_on(dp->progs));
     dpif_xdp_report_bool(report, "in_maps",

@@ -48,9 +48,8 @@ bool dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
 void dpif_xdp_ct_adopt(struct dpif_xdp_ct *, struct oxdp_progs *);
 void dpif_xdp_ct_set_programs(struct dpif_xdp_ct *, struct oxdp_progs *);
 
-/* Around the moment when programs of the previous instance are replaced:
- * connections that were copied are as in its tables.  None of them runs any
- * more. */
+/* Just before the programs of the previous instance are replaced: connections
+ * that were copied become as they are in its tables.  And after that. */
 void dpif_xdp_ct_catch_up(struct dpif_xdp_ct *);
 void dpif_xdp_ct_taken_over(struct dpif_xdp_ct *);
 

@@ -331,11 +331,20 @@ static void check_kept(struct oxdp_ct *ct)
     }
 }
 
+static uint32_t *no_seq_check(struct oxdp_ct *ct)
+{
+    return &oxdp_ct_tables(ct)->head->no_seq_check;
+}
+
 static void test_adopt(void **state)
 {
-    struct oxdp_ct *old = make_wreck(N), *ct = make_tables(N, true, old);
-    uint32_t epoch = oxdp_ct_tables(ct)->head->epoch, kept, lost;
+    struct oxdp_ct *old = make_wreck(N), *ct;
+    uint32_t epoch, kept, lost;
 
+    *no_seq_check(old) = DP_CT_SEQ_DISABLED | DP_CT_SEQ_COPYING;
+    ct = make_tables(N, true, old);
+    epoch = oxdp_ct_tables(ct)->head->epoch;
+    assert_int_equal(*no_seq_check(ct), DP_CT_SEQ_DISABLED);
     oxdp_ct_destroy(old);
     assert_true(oxdp_ct_adopted(ct));
     assert_int_equal(epoch, 1);
@@ -348,10 +357,12 @@ static void test_adopt(void **state)
 
 static void test_copy(void **state)
 {
-    struct oxdp_ct *old = make_wreck(N), *larger = make_tables(2 * N + 1, true, old),
-                   *smaller = make_tables(400, true, old);
+    struct oxdp_ct *old = make_wreck(N), *larger, *smaller;
     uint32_t kept, lost;
 
+    *no_seq_check(old) = DP_CT_SEQ_DISABLED;
+    larger = make_tables(2 * N + 1, true, old);
+    smaller = make_tables(400, true, old);
     oxdp_ct_destroy(old);
     assert_false(oxdp_ct_adopted(larger));
     check_kept(larger);
@@ -391,6 +402,34 @@ static int leave_other(const void *table, size_t bytes, uint32_t size, struct ox
     return fd;
 }
 
+/* The word of their head that says whether sequence numbers are checked. */
+static uint32_t other_no_seq_check(int fd, const struct oxdp_ct_layout *layout)
+{
+    size_t offset = offsetof(struct dp_ct_head, no_seq_check);
+    uint8_t *theirs = mmap(NULL, layout->size, PROT_READ, MAP_SHARED, fd, 0);
+    uint32_t ret;
+
+    assert_ptr_not_equal(theirs, MAP_FAILED);
+    memcpy(&ret, theirs + layout->move[0].from + offset - layout->move[0].to, sizeof ret);
+    munmap(theirs, layout->size);
+    return ret;
+}
+
+/* While devices change over, sequence numbers are checked in no table. */
+static void test_copying_is_lenient(void **state)
+{
+    struct oxdp_ct *old = make_wreck(N), *ct = make_tables(2 * N, true, old);
+
+    assert_int_equal(*no_seq_check(ct), DP_CT_SEQ_COPYING);
+    assert_int_equal(*no_seq_check(old), 0);
+    oxdp_ct_catch_up(ct);
+    assert_int_equal(*no_seq_check(old), DP_CT_SEQ_COPYING);
+    oxdp_ct_taken_over(ct);
+    assert_int_equal(*no_seq_check(ct), 0);
+    oxdp_ct_destroy(ct);
+    oxdp_ct_destroy(old);
+}
+
 /* A packet of a connection there, at time 'now', while programs of that version still run. */
 static void use_other(int fd, const struct oxdp_ct_layout *layout, uint32_t index, uint32_t now)
 {
@@ -422,7 +461,9 @@ static void test_other_layout(void **state)
     assert_int_equal(kept, 499);
     assert_int_equal(lost, 0);
     use_other(fd[OXDP_CT_lives], &layout[OXDP_CT_lives], index, NOW + 5);
+    assert_int_equal(other_no_seq_check(fd[OXDP_CT_head], &layout[OXDP_CT_head]), 0);
     oxdp_ct_catch_up(ct);
+    assert_int_equal(other_no_seq_check(fd[OXDP_CT_head], &layout[OXDP_CT_head]), DP_CT_SEQ_COPYING);
     index = DP_CT_REF_INDEX(find(ct, 20, 3, false, NOW));
     assert_int_equal(oxdp_ct_tables(ct)->lives[index].used, NOW + 5);
     oxdp_ct_taken_over(ct);
@@ -444,7 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sweep), cmocka_unit_test(test_reclaim), cmocka_unit_test(test_marks),
         cmocka_unit_test(test_policies), cmocka_unit_test(test_limits), cmocka_unit_test(test_adopt),
-        cmocka_unit_test(test_copy), cmocka_unit_test(test_other_layout),
+        cmocka_unit_test(test_copy), cmocka_unit_test(test_copying_is_lenient), cmocka_unit_test(test_other_layout),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
