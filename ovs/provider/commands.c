@@ -3,7 +3,7 @@
  * tests/ovs/dummy_wrapper.c, which renames commands too, is linked instead. */
 #include <config.h>
 
-#include "ovs/provider/ct_dpif.h"
+#include "ovs/provider/ct_commands.h"
 #include "unixctl.h"
 
 void __real_unixctl_command_register(const char *, const char *, int, int,
@@ -16,6 +16,6 @@ __wrap_unixctl_command_register(const char *name, const char *usage,
                                 int min_args, int max_args,
                                 unixctl_cb_func *cb, void *aux)
 {
-    dpif_xdp_ct_dump_take(name, &cb, &aux);
+    dpif_xdp_ct_command_take(name, &cb, &aux);
     __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }

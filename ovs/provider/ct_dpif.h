@@ -6,7 +6,6 @@
 #include "ct-dpif.h"
 #include "dpif-provider.h"
 #include "ovs/base/compat.h"
-#include "unixctl.h"
 
 /* Each as the member of struct dpif_class with the same name. */
 int dpif_xdp_ct_dump_start(struct dpif *, struct ct_dpif_dump_state **,
@@ -51,10 +50,5 @@ int dpif_xdp_ipf_get_status(struct dpif *, struct dpif_ipf_status *);
 int dpif_xdp_ipf_dump_start(struct dpif *, struct ipf_dump_ctx **);
 int dpif_xdp_ipf_dump_next(struct dpif *, void *, char **);
 int dpif_xdp_ipf_dump_done(struct dpif *, void *);
-
-/* Takes the place of Open vSwitch's command dpctl/dump-conntrack: if that is
- * the 'name' under which '*cb' with '*aux' is about to be registered, puts
- * its own there.  For unixctl_command_register() of lib/unixctl.c. */
-void dpif_xdp_ct_dump_take(const char *name, unixctl_cb_func **cb, void **aux);
 
 #endif /* ovs/provider/ct_dpif.h */

@@ -24,6 +24,7 @@
 #include "ovs/flows/flows.h"
 #include "ovs/ports/ports.h"
 #include "ovs/state/ct.h"
+#include "ovs/provider/ct_commands.h"
 #include "ovs/provider/ct_dpif.h"
 #include "ovs/provider/provider_private.h"
 #include "ovs/provider/sole.h"
@@ -107,7 +108,7 @@ dpif_xdp_destroy(struct dpif *dpif)
 {
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dpif);
 
-    dpif_xdp_ct_dumps_end();
+    dpif_xdp_ct_commands_end();
     ovs_mutex_lock(&dpif_xdp_registry_mutex);
     if (!dp->destroyed) {
         dp->destroyed = true;
@@ -299,14 +300,14 @@ const struct dpif_class dpif_xdp_class = {
     .disable_upcall = dpif_xdp_disable_upcall,
     .get_datapath_version = dpif_xdp_get_datapath_version,
     .ct_dump_start = dpif_xdp_ct_dump_start,
-    .ct_dump_next = dpif_xdp_ct_dump_next,
+    .ct_dump_next = dpif_xdp_ct_command_dump_next,
     .ct_dump_done = dpif_xdp_ct_dump_done,
 #if OXDP_OVS >= 302
     .ct_exp_dump_start = dpif_xdp_ct_exp_dump_start,
     .ct_exp_dump_next = dpif_xdp_ct_exp_dump_next,
     .ct_exp_dump_done = dpif_xdp_ct_exp_dump_done,
 #endif
-    .ct_flush = dpif_xdp_ct_flush,
+    .ct_flush = dpif_xdp_ct_command_flush,
     .ct_set_maxconns = dpif_xdp_ct_set_maxconns,
     .ct_get_maxconns = dpif_xdp_ct_get_maxconns,
     .ct_get_nconns = dpif_xdp_ct_get_nconns,

@@ -17,6 +17,7 @@
 #include "ovs/datapath/datapath.h"
 #include "ovs/engine/engine.h"
 #include "ovs/flows/flows.h"
+#include "ovs/provider/ct_commands.h"
 
 static atomic_bool leaving;
 
@@ -33,7 +34,7 @@ end_upcalls(struct dpif_xdp_dp *dp, void *aux OVS_UNUSED)
 void
 __wrap_bridge_exit(bool delete_datapath)
 {
-    dpif_xdp_ct_dumps_end();
+    dpif_xdp_ct_commands_end();
     if (!delete_datapath) {
         atomic_store(&leaving, true);
         dpif_xdp_for_each(end_upcalls, NULL);

@@ -47,10 +47,6 @@ bool dpif_xdp_leaving_operate(struct dpif *, struct dpif_op *);
 void dpif_xdp_version_tell(const struct ovsrec_open_vswitch *row);
 void dpif_xdp_version_forget(void);
 
-/* ct_dump.c: ends what dpctl/dump-conntrack began.  In the main thread, before
- * a datapath goes. */
-void dpif_xdp_ct_dumps_end(void);
-
 /* appctl.c: registers the commands xdp/... */
 void dpif_xdp_appctl_init(void);
 

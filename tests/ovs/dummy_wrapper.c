@@ -30,7 +30,7 @@
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/ofp-print.h"
 #include "openvswitch/vlog.h"
-#include "ovs/provider/ct_dpif.h"
+#include "ovs/provider/ct_commands.h"
 #include "ovs/provider/dpif_xdp.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/flows/flows.h"
@@ -108,7 +108,7 @@ __wrap_unixctl_command_register(const char *name, const char *usage,
     if (!strcmp(name, "xdp/bond-show")) {
         name = "dpif-netdev/bond-show";
     }
-    dpif_xdp_ct_dump_take(name, &cb, &aux);
+    dpif_xdp_ct_command_take(name, &cb, &aux);
     __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpctl/dump-conntrack: a thread writes the answer, and the daemon does other things meanwhile, also those that end the dump."""
+"""Commands that walk over all connections: a thread runs them, and the daemon does other things meanwhile, also those that end them."""
 import contextlib
 import re
 import time
@@ -50,7 +50,7 @@ class Dump:
 def _stop(stack, switch):
     """Whether there is a thread that dumps, which stands still now."""
     with contextlib.suppress(lab.Failed, OSError):
-        stack.enter_context(threads.stopped(threads.named(switch.process.pid, "ct_dump")))
+        stack.enter_context(threads.stopped(threads.named(switch.process.pid, "ct_command")))
         return True
     return False
 
@@ -123,6 +123,29 @@ def test_words(full, words):
     status, lines = Dump(full, "plain", *words).lines()
     assert status == 0 and len(lines) >= 1
     assert all(("timeout=" in line) == bool({"-s", "--statistics"} & set(words)) for line in lines)
+
+
+def test_other_commands(full):
+    """They run in that thread, too, and answer what Open vSwitch's answer."""
+    switch = full
+    call = lambda command, *words, **how: switch.appctl(f"dpctl/{command}", *words, **how)
+    with held(switch) as dump:
+        others = [lab.Process(switches.tool("ovs-appctl"), "-t", switch.rundir / "ovs-vswitchd.ctl", f"dpctl/{command}", *words)
+                  for command, *words in (["ct-stats-show", "zone=2"], ["ct-bkts"], ["flush-conntrack", "zone=2"])]
+        assert "OVS-XDP" in switch.appctl("version")
+        assert all(other.running() for other in others)
+    assert is_complete(dump)
+    assert [other.wait() for other in others] == [0, 0, 0]
+    n = floods.shown(switch)["zones"][1]["connections"]
+    assert call("ct-stats-show", "xdp@ovs-xdp", "zone=1") == f"Connections Stats:\n    Total: {n}\n  UDP: {n}\n"
+    assert call("ct-stats-show", "zone=2") == "Connections Stats:\n    Total: 0\n"
+    assert call("ct-bkts", "gt=1").startswith(f"Total Buckets: 1\nCurrent Connections: {n}\n\n+----")
+    ports = re.search(r"sport=(\d+),dport=(\d+)", call("dump-conntrack", "zone=1")).groups()
+    one = "zone=1", "ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=17,ct_tp_src={},ct_tp_dst={}".format(*ports)
+    assert call("flush-conntrack", *one) == "" and call("ct-get-nconns").strip() == str(n - 1)
+    switch.expected.append("Must flush tuple")
+    assert "failed to flush conntrack" in call("flush-conntrack", *one, check=False)
+    assert call("flush-conntrack") == "" and call("dump-conntrack") == "" and call("ct-get-nconns").strip() == "0"
 
 
 @pytest.mark.parametrize("words", (["zone=x"], ["-x"], ["nosuchdp"], ["netdev@ovs-xdp"]))
