@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,6 +41,12 @@ bool oxdp_privilege_lacks(int err)
     return err == -EPERM || ((err == -EACCES || err == -E2BIG || err == -EFAULT) && !oxdp_privilege_has(CAP_PERFMON));
 }
 
+/* Whether a seccomp filter judges this thread's system calls: prctl(2), PR_GET_SECCOMP. */
+static bool is_filtered(void)
+{
+    return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+}
+
 const char *oxdp_privilege_advice(char text[OXDP_PRIVILEGE_ADVICE])
 {
     char missing[64];
@@ -56,8 +63,9 @@ const char *oxdp_privilege_advice(char text[OXDP_PRIVILEGE_ADVICE])
                  missing);
     } else {
         snprintf(text, OXDP_PRIVILEGE_ADVICE,
-                 "this process has the capabilities for it, so something else forbids it: a user namespace, lockdown "
-                 "(\"cat /sys/kernel/security/lockdown\") or a security module");
+                 "this process has the capabilities for it, so something else forbids it: %sa user namespace, lockdown "
+                 "(\"cat /sys/kernel/security/lockdown\") or a security module",
+                 is_filtered() ? "its seccomp filter (in a container: use a profile that allows bpf, or none), " : "");
     }
     return text;
 }

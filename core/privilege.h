@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Size of the buffer for oxdp_privilege_advice(). */
-#define OXDP_PRIVILEGE_ADVICE 256
+#define OXDP_PRIVILEGE_ADVICE 320
 
 /* Whether this thread has 'capability', one of CAP_*, effective.  CAP_SYS_ADMIN does for CAP_BPF and CAP_PERFMON. */
 bool oxdp_privilege_has(int capability);
