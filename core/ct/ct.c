@@ -190,6 +190,48 @@ void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
     ct->limbo[ct->n_limbo++] = index;
 }
 
+/* Whether 'slot' is in bucket number 'no'. */
+static bool is_in_bucket(const struct oxdp_ct *ct, uint32_t no, uint64_t slot)
+{
+    for (int i = 0; i < DP_CT_SLOTS; i++) {
+        if (DP_READ_ONCE(ct->mem.buckets[no].slot[i]) == slot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether connection 'index', which is in use, is what dp_ct_insert() leaves to others: it has been in its buckets.
+ * While it has not, they may be full, and dp_ct_insert() frees it. */
+static bool is_made(struct oxdp_ct *ct, uint32_t index)
+{
+    uint32_t last = ct->mem.head->bucket_last;
+    struct dp_ct_tuple t;
+
+    if (DP_READ_ONCE(ct->mem.lives[index].state) & DP_CT_DEAD) {
+        return true;            /* Others may have taken its slots. */
+    }
+    dp_ct_tuple_of(&ct->ctx, index, 0, &t);
+
+    uint64_t hash = dp_ct_hash(ct->mem.head, &t);
+    uint64_t slot = DP_CT_SLOT(dp_hash_tag(hash), DP_CT_REF(index, 0));
+
+    return is_in_bucket(ct, dp_hash_bucket(hash, last), slot)
+        || is_in_bucket(ct, dp_hash_alternative(hash, last), slot);
+}
+
+/* Connection 'index' leaves, if 'generation' is still its own and it is not being made.  Returns whether it did. */
+static bool leave_made(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
+    OXDP_REQUIRES(oxdp_ct_mutex)
+{
+    bool leaves = is_made(ct, index) && DP_READ_ONCE(ct->mem.keys[index].generation) == generation;
+
+    if (leaves) {
+        oxdp_ct_leave(ct, index);
+    }
+    return leaves;
+}
+
 /* The entries in use are mostly the first ones, because free ones are used last in, first out: a round ends when it has
  * seen as many as there were. */
 bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
@@ -208,11 +250,12 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
     }
     for (; ct->sweep_next < last && ct->sweep_seen < ct->sweep_wanted; ct->sweep_next++) {
         const struct dp_ct_key *key = &ct->mem.keys[ct->sweep_next];
+        uint32_t generation = DP_READ_ONCE(key->generation);
 
         if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED) {
             ct->sweep_seen++;
             if (dp_ct_expired(&ct->ctx, key, &ct->mem.lives[ct->sweep_next], now)) {
-                oxdp_ct_leave(ct, ct->sweep_next);
+                leave_made(ct, ct->sweep_next, generation);
             }
         }
     }
@@ -280,10 +323,10 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
     oxdp_ct_lock(ct);
     for (uint32_t i = 0; i < ct->mem.n_keys; i++) {
         const struct dp_ct_key *key = &ct->mem.keys[i];
+        uint32_t generation = DP_READ_ONCE(key->generation);
 
         if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED && (zone < 0 || key->zone == zone)) {
-            oxdp_ct_leave(ct, i);
-            n++;
+            n += leave_made(ct, i, generation);
         }
         if (i % AT_ONCE == AT_ONCE - 1) {
             let_others(ct);
@@ -295,11 +338,9 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
 
 void oxdp_ct_remove(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
 {
-    const struct dp_ct_key *key = &ct->mem.keys[index];
-
     oxdp_ct_lock(ct);
-    if (key->flags & DP_CT_KEY_USED && key->generation == generation) {
-        oxdp_ct_leave(ct, index);
+    if (DP_READ_ONCE(ct->mem.keys[index].flags) & DP_CT_KEY_USED) {
+        leave_made(ct, index, generation);
     }
     oxdp_ct_unlock(ct);
 }

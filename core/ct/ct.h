@@ -109,7 +109,7 @@ bool oxdp_ct_sweep(struct oxdp_ct *, uint32_t now, uint32_t max);
 bool oxdp_ct_reclaim_begin(struct oxdp_ct *);
 void oxdp_ct_reclaim_end(struct oxdp_ct *);
 
-/* The connections of 'zone' (-1: all) leave.  Returns how many. */
+/* The connections of 'zone' (-1: all) leave; one that a program is making may stay.  Returns how many. */
 uint32_t oxdp_ct_flush(struct oxdp_ct *, int zone);
 
 /* The connection 'index' leaves, if 'generation' is still its own. */

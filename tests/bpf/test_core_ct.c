@@ -145,6 +145,47 @@ static void test_reclaim(void **state)
     oxdp_ct_destroy(ct);
 }
 
+/* Both buckets of tuple 't' hold the living connection 'ref', as often as they have room. */
+static void fill_buckets(struct oxdp_ct *ct, const struct dp_ct_tuple *t, uint32_t ref)
+{
+    struct dp_ct_tables *tables = oxdp_ct_tables(ct);
+    uint64_t hash = dp_ct_hash(tables->head, t);
+
+    for (int i = 0; i < DP_CT_SLOTS; i++) {
+        tables->buckets[dp_hash_bucket(hash, tables->head->bucket_last)].slot[i] = DP_CT_SLOT(0, ref);
+        tables->buckets[dp_hash_alternative(hash, tables->head->bucket_last)].slot[i] = DP_CT_SLOT(0, ref);
+    }
+}
+
+/* As dp_ct_insert() does it: the entry of a connection is filled, userspace flushes and sweeps, and then both buckets
+ * are full.  Who filled the entry gives it back, and nobody else does. */
+static void test_flush_of_what_has_no_place(void **state)
+{
+    struct oxdp_ct *ct = make_tables(N, false, NULL);
+    struct dp_ctx ctx = { .ct = oxdp_ct_tables(ct) };
+    const struct dp_ct_action action = { .zone = 2 };
+    struct dp_ct_run run = { .tuple = tuple(2, 2) };
+    struct dp_ct_head *head = ctx.ct->head;
+    uint32_t other = make(ct, 1, 1, NULL), later = NOW + DEFAULT_UDP_MS, first;
+
+    fill_buckets(ct, &run.tuple, other);
+    assert_true(dp_ct_admit(&head->n_conns, head->maxconns));
+    first = dp_ct_allocate(&ctx, head);
+    assert_true(dp_ct_fill(&ctx, &run, &action, DP_CT_COUNTED(0, 0), (uint64_t) NOW << 32 | (first - 1)));
+    assert_int_equal(oxdp_ct_flush(ct, 2), 0);
+    ctx.ct->lives[DP_CT_REF_INDEX(other)].used = later;
+    sweep(ct, later);
+    assert_false(dp_ct_publish(&ctx, &run.tuple, DP_CT_REF(first - 1, 0)));
+    dp_ct_free(&ctx, first - 1);
+    dp_ct_discount(&ctx, head, 2, 0, 0);
+
+    sweep(ct, later);
+    assert_int_equal(n_free(ct), N - 1);
+    assert_int_equal(n_conns(ct), 1);
+    assert_int_equal(head->n_held, 1);
+    oxdp_ct_destroy(ct);
+}
+
 static const struct dp_ct_marks *marks_of(struct oxdp_ct *ct, uint32_t ref)
 {
     return &oxdp_ct_tables(ct)->marks[oxdp_ct_tables(ct)->keys[DP_CT_REF_INDEX(ref)].marks];
@@ -483,7 +524,8 @@ static void test_other_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sweep), cmocka_unit_test(test_reclaim), cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_sweep), cmocka_unit_test(test_reclaim),
+        cmocka_unit_test(test_flush_of_what_has_no_place), cmocka_unit_test(test_marks),
         cmocka_unit_test(test_policies), cmocka_unit_test(test_limits), cmocka_unit_test(test_adopt),
         cmocka_unit_test(test_copy), cmocka_unit_test(test_copying_is_lenient), cmocka_unit_test(test_other_layout),
     };

@@ -164,13 +164,15 @@ static void check_empty(void)
     }
 }
 
-static void test_threads(void **state)
+static void run_threads(uint32_t n_buckets)
 {
     const struct oxdp_ct_config config = { .n = N, .hz = HZ };
     pthread_t threads[N_THREADS];
     time_t end = time(NULL) + SECONDS;
 
     assert_int_equal(oxdp_ct_create(&config, NULL, &ct), 0);
+    oxdp_ct_tables(ct)->head->bucket_last = n_buckets - 1;
+    n_made = n_locked = n_found = n_wrong = n_twins = stop = 0;
     for (uintptr_t i = 0; i < N_THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, send_packets, (void *) i), 0);
     }
@@ -198,10 +200,16 @@ static void test_threads(void **state)
     oxdp_ct_destroy(ct);
 }
 
+static void test_threads(void **state) { run_threads(N); }
+
+/* Most tuples find their buckets full, or those of their replies. */
+static void test_full_buckets(void **state) { run_threads(2); }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_full_buckets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
