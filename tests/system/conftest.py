@@ -88,13 +88,9 @@ def watch():
 @pytest.fixture
 def nothing_vanishes(switch, watch):
     """For tests that end with an error if the kernel dropped anything that no counter of the switch or of a device knows."""
-    if not watch or switches.DATAPATH != "xdp":
-        yield
-        return
     ledger = drops.Ledger(watch, switch)
-    yield
-    unknown = ledger.unknown()
-    assert not unknown, f"the kernel dropped what no counter knows: {unknown}"
+    yield ledger
+    ledger.check()
 
 
 @pytest.fixture

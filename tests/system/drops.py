@@ -87,23 +87,34 @@ PASSED_ON = re.compile("forwarded|unknown_port|up_")     # What "frames" of xdp/
 
 
 class Ledger:
-    """Compares what the kernel drops on the ports of a switch with what the switch and the devices have counted."""
+    """Compares what the kernel drops on the ports of a switch with what the switch and the devices have counted.  Without a
+    watch, and of other datapaths, it knows nothing."""
 
     def __init__(self, watch, switch):
-        self._watch, self._switch = watch, switch
-        self._watch.take()
-        self._before = self._counted()
+        self._watch, self._switch = watch if switches.DATAPATH == "xdp" else None, switch
+        self.start()
 
-    def unknown(self):
-        """A collections.Counter of Drop: of each port that has more drops than counts since the last call, all of a kind."""
-        found, now = self._watch.take(), self._counted()
-        grown = {at: number - self._before[at] for at, number in now.items()}
-        self._before = now
+    def start(self):
+        """What was dropped before is of no account."""
+        if self._watch:
+            self._before, self._found = self._counted(), collections.Counter()
+            self._watch.take()
+
+    def check(self):
+        """Fails if the kernel dropped, since start(), anything that no counter of the switch or of a device knows.  With a
+        port its counters go: call this before it is taken away, or the switch ends."""
+        unknown = self._unknown() if self._watch else None
+        assert not unknown, f"the kernel dropped what no counter knows: {unknown}"
+
+    def _unknown(self):
+        """A collections.Counter of Drop: of each port that has more drops than counts, all of a kind."""
+        self._found.update(self._watch.take())              # First: what is dropped now is counted at once, and found later.
+        now = self._counted()
         kinds = collections.defaultdict(collections.Counter)
-        for drop, count in found.items():
+        for drop, count in self._found.items():
             if drop.device in self._served and (kind := _kind_of(drop)):
                 kinds[drop.device, kind][drop] += count
-        return sum((drops for at, drops in kinds.items() if drops.total() > grown.get(at, 0)), collections.Counter())
+        return sum((drops for at, drops in kinds.items() if drops.total() > now[at] - self._before[at]), collections.Counter())
 
     def _counted(self):
         """{(device, kind): number that is known}; and notes the devices that the switch serves."""
@@ -121,6 +132,8 @@ class Ledger:
                                   for way in ("rx", "tx"))
                 counts[device, PROGRAM] += received
                 counts[device, DEVICE] += received + sent
+        for device, dropped in _dropped_by_peers():
+            counts[device, DEVICE] += dropped
         return counts
 
     def _add_port(self, counts, port, about):
@@ -130,6 +143,20 @@ class Ledger:
         counts[device, PROGRAM] += port.get("lost_copies", 0) + port.get("long_copies", 0)
         counts[device, DEVICE] += sum(queue.get(drop, 0) for queue in about["queues"]
                                       for drop in ("ring_full", "no_frames", "other_drops"))
+
+
+def _dropped_by_peers():
+    """(veth, number) of each whose peer is in another namespace: what it has no room for at XDP counts as dropped by that
+    (veth_xmit() of drivers/net/veth.c), and has its own name in the tracepoint."""
+    here = {(link["ifindex"], link.get("link_index")): link["ifname"] for link in _veths()}
+    for namespace in os.listdir("/run/netns"):
+        for link in _veths("-n", namespace):
+            if device := here.get((link.get("link_index"), link["ifindex"])):
+                yield device, link["stats64"]["tx"]["dropped"]
+
+
+def _veths(*where):
+    return json.loads(lab.run("ip", *where, "-j", "-s", "link", "show", "type", "veth") or "[]")
 
 
 PROGRAM, DEVICE = "by a program", "by a device or for want of room"

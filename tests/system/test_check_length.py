@@ -13,6 +13,7 @@ import wire
 HEADERS = 14 + 20 + 8           # Ethernet, IPv4, ICMP.
 FRAME = 1514                    # The longest that the MTU of these devices allows.
 COUNT = 5
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ SEQUENCE = {"red": 1001 + 2 * 160, "green": 70001 + 2 * 300}    # After these.
 WINDOW = 8000 << 2                      # That both ends announced.
 INSIDE, OUTSIDE = WINDOW - 2000, WINDOW + 1000
 PORT = 6200
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
 
 @pytest.fixture(name="wires")

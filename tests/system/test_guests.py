@@ -73,11 +73,7 @@ class Network:
             self.ends[name].run("sh", "-c", f"head -c {SIZE} /dev/urandom > {data}; busybox mkfifo {self.file('fifo', name)}")
             self.ends[name].start("iperf3", "-s")
         self._data = {}
-        self.ledger = watch and drops.Ledger(watch, switch)
-
-    def vanished(self):
-        """What the kernel dropped since the last call and nobody counted."""
-        return self.ledger.unknown() if self.ledger else {}
+        self.ledger = drops.Ledger(watch, switch)
 
     def file(self, what, name):
         return f"{'/tmp' if name in self.cards else self.switch.rundir}/{what}-{name}"
@@ -112,6 +108,14 @@ def switch(world):
 @pytest.fixture(scope="module")
 def network(world, switch, watch):
     return Network(world, switch, watch)
+
+
+@pytest.fixture(autouse=True)
+def nothing_vanishes(network):
+    """In each test, although all have one switch."""
+    network.ledger.start()
+    yield
+    network.ledger.check()
 
 
 def exchange(network, one, other):
@@ -165,7 +169,6 @@ def test_hook_follows_what_the_guest_sends(network):
     lab.wait_until(lambda: network.hook("sender") == "tcx", "tcx")
     assert counted(network, "sender", "arrived at XDP with segmentation or a checksum still to be done")
     assert not segments_lost(network, "sender")
-    assert not network.vanished()
 
 
 @pytest.mark.parametrize("one,other", PAIRS)
@@ -175,7 +178,6 @@ def test_traffic(network, one, other):
     exchange(network, one, other)
     for way in (), ("-R",):
         lab.wait_until(lambda way=way: arrived(network, one, other, *way), "datagrams")
-    assert not network.vanished()
 
 
 @pytest.mark.parametrize("other", ("red", pytest.param("queues", marks=needs("queues"))))
@@ -186,7 +188,6 @@ def test_engine(network, other):
                          "table=1,priority=1,ct_state=+new,tcp,actions=ct(commit),normal", "table=1,priority=0,actions=normal")
     exchange(network, "virtio", other)
     network.switch.flows("br0", "actions=normal")
-    assert not network.vanished()
 
 
 @needs("virtio")
@@ -210,7 +211,6 @@ def test_hook_that_costs_offloads(network, watch, hook):
     """A hook that the user sets is used; status:xdp-warning says what it costs."""
     switch, tap = network.switch, network.cards["vmxnet3"].tap
     before = segments_lost(network, "vmxnet3")
-    assert not network.vanished()
     switch.expected.append("the guest behind this tap has offloads")
     switch.vsctl("set", "interface", tap, f"options:xdp-hook={hook}")
     lab.wait_until(lambda: network.hook("vmxnet3") == hook, hook)
@@ -234,4 +234,3 @@ def test_hook_follows_when_it_sends_no_more(network):
     assert network.switch.ofport(network.cards["sender"].tap) == network.numbers["sender"]
     exchange(network, "sender", "red")
     assert not segments_lost(network, "sender")
-    assert not network.vanished()

@@ -102,6 +102,7 @@ def test_routes(network):
     traffic.tcp(network.host, network.red, "10.1.0.1", size=1 << 20)
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_mtu_from_the_database(network):
     network.switch.expected += ["MTU 10000 is too large", "failed to set MTU|cannot be set|could not set"]
     network.switch.vsctl("set", "interface", "br0", "mtu_request=1400")
@@ -120,6 +121,7 @@ def test_mtu_from_the_database(network):
     lab.wait_until(lambda: "xdp-warning" not in network.switch.status("br0"), "no more warning")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_mtu_from_the_host(network):
     """Open vSwitch learns of it, and packets as long as it pass; too large a one is complained about."""
     switch = network.switch
@@ -142,6 +144,7 @@ def test_mtu_from_the_host(network):
     lab.wait_until(lambda: "xdp-warning" not in switch.status("alone"), "no more warning")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_packets_larger_than_the_mtu(network):
     """They are lost, as on any wire, and counted; what fits passes."""
     for device, namespace in ("to-red", network.host), ("eth0", network.red):

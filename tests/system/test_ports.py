@@ -147,6 +147,7 @@ def test_container_that_dies(network):
     assert network.switch.process.running()
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_largest_mtu(network):
     big = [network.add_container(f"big{n}", 20 + n, mtu=3498) for n in (1, 2)]
     assert traffic.ping(big[0], "10.0.0.22", size=3470, options=("-M", "do")) == 3
@@ -194,6 +195,7 @@ def test_foreign_xdp_program(network):
     assert xdp.attached("to-extra")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_tap_and_bridge_as_ports(network):
     """Other kinds of devices: a tap, and a Linux bridge that holds a container."""
     lab.run("ip", "tuntap", "add", "tap0", "mode", "tap")

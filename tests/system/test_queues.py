@@ -17,6 +17,7 @@ import wire
 GUEST = "02:00:00:00:00:99"
 FRAMES = 400
 BY_ENGINE = "check_pkt_larger(1)->reg0[0],output:to-green"
+pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
 
 @pytest.fixture

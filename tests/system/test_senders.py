@@ -114,6 +114,7 @@ def too_long(number):
     return tagged(numbered(number, 1, MTU + 14))
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_ports_have_no_sockets(network):
     """A hundred ports cost no AF_XDP socket, though the engine sends to all of them."""
     before = sockets()
@@ -129,6 +130,7 @@ def test_ports_have_no_sockets(network):
     assert engine(network.switch, "p50") == (20, 0, "AF_PACKET")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_all_sizes_in_order(network):
     """Through the packet socket: sizes up to the MTU, one after the other."""
     frames = [numbered(1000 + i, 1, length)[0] for i, length in enumerate([60, 61, 590, 1513, MTU + 14] * 50)]
@@ -137,6 +139,7 @@ def test_all_sizes_in_order(network):
     assert engine(network.switch, "to-green") == (len(frames), 0, "AF_PACKET")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_busy_port(network):
     """Nothing is lost or overtaken when a port gets an AF_XDP socket and when it loses it; all is counted."""
     before = sockets()
@@ -150,6 +153,7 @@ def test_busy_port(network):
     assert engine(network.switch, "to-green")[:2] == (n - 1 + 400, 0)
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_longer_than_a_packet_socket_sends(network):
     """The first of them arrives, between others."""
     with wire.Wire(network.red) as red, wire.Wire(network.green) as green:
@@ -159,6 +163,7 @@ def test_longer_than_a_packet_socket_sends(network):
     assert engine(network.switch, "to-green") == (17, 0, "AF_XDP")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_device_that_is_down(network):
     """What it does not take is counted, with and without an AF_XDP socket."""
     switch = network.switch
@@ -223,6 +228,7 @@ def test_restart(network, how):
         make_busy(switch, red, green, 100000)
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_at_most_so_many(network):
     """When all AF_XDP sockets that may be are taken, only what is too long for a packet socket is lost, and counted."""
     switch, before, n_ports = network.switch, sockets(), MAX_SENDERS + 6

@@ -254,6 +254,7 @@ def test_frames_for_others(quick):
             assert receiver.recv(100) == data
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_tags_and_sizes(quick):
     """Frames that a veth treats in a special way go through it: tagged ones, and those longer than the MTU."""
     switch, green = quick.switch, lab.mac_of(quick.green)

@@ -62,6 +62,7 @@ def test_flows_that_need_more(network):
         assert any("set(eth(" in flow and "dp:xdp" in flow for flow in switch.dump_flows("-m"))
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.skipif(not jumbo.MULTI_BUFFER, reason="this kernel has no frames in several buffers (Linux 6.6)")
 def test_several_buffers(network):
     """Programs look for frames in several buffers only while a port's MTU is larger than one buffer."""

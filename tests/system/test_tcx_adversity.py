@@ -10,6 +10,7 @@ import contextlib
 
 import pytest
 
+import drops
 import hostile
 import lab
 import switch as switches
@@ -197,10 +198,11 @@ VICTIMS = ("in_port=to-green,actions=output:to-blue", "in_port=to-blue,actions=o
 
 
 @pytest.mark.parametrize("hook", ("tcx", "both"))
-def test_promises_that_are_lies(world, hook):
+def test_promises_that_are_lies(world, watch, hook):
     """Checksums to be completed anywhere, segments of any size of what has none: whatever comes out of that, the
     addresses are as they were, and nobody else notices."""
     ends = Ends(world, [f"xdp-hook={hook}"])
+    ledger = drops.Ledger(watch, ends.switch)
     give_addresses(ends)
     for program in "output", "edit", "push a service tag", "copies", "truncate":
         ends.use(program, VICTIMS)
@@ -210,11 +212,13 @@ def test_promises_that_are_lies(world, hook):
         strange = ends.passes()
         assert not strange, hexes(strange)
         served(ends)
+        ledger.check()
 
 
-def test_longer_than_the_port(world):
+def test_longer_than_the_port(world, watch):
     """A container may raise its own MTU.  What the port's end of the wire takes arrives, by the engine and by tcx."""
     ends = Ends(world, ["xdp-hook=tcx"])
+    ledger = drops.Ledger(watch, ends.switch)
     ends.use("output", VICTIMS)
     give_addresses(ends)
     ends.containers["red"].run("ip", "link", "set", "eth0", "mtu", "65535")
@@ -230,3 +234,4 @@ def test_longer_than_the_port(world):
     found = [([], [])]
     ends.mark(found)
     assert found == [([], [])]
+    ledger.check()

@@ -304,6 +304,7 @@ def fragments(name):
     return int(dict(zip(*lines))[name])
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.parametrize("may_fragment", (True, False), ids=("fragments", "DF"))
 @pytest.mark.parametrize("tier", ("programs", "engine"))
 @pytest.mark.parametrize("limit", ("device", "route"))

@@ -149,6 +149,7 @@ def open_detour(switch, ends, numbers):
     switch.appctl("dpctl/del-flows")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.parametrize("tier", ("tcx", "engine"))
 def test_frames(world, switch, tier):
     ends, numbers = lay(world, switch, tier)

@@ -44,6 +44,7 @@ def bytes_a_packet(red, send):
     return count / packets
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.parametrize("csum", (False, True), ids=("", "csum"))
 @pytest.mark.parametrize("kind", tunnel_world.KINDS)
 def test_merged(world, switch, host, kind, csum):
@@ -54,6 +55,7 @@ def test_merged(world, switch, host, kind, csum):
         assert bytes_a_packet(red, lambda: traffic.tcp(far, red, address, size=8 << 20)) > 3000
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 @pytest.mark.parametrize("address", ("10.1.0.2", "fc01::2"))
 def test_forwarded_again(world, switch, host, address):
     """red routes what it gets into a device of the same MTU, where the kernel looks at each packet's gso_size."""
