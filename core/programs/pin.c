@@ -30,7 +30,7 @@
 
 /* What a pin is; in the order in which a folder is emptied. */
 enum pin_kind {
-    PIN_LINK,                   /* XDP's, tcx's, and that of the device at which tcx's upcalls arrive. */
+    PIN_LINK,                   /* XDP's, tcx's at both ways, and that of the device at which tcx's upcalls arrive. */
     PIN_FILTER,                 /* The program of a filter. */
     PIN_STATE,                  /* A map that may be adopted. */
     PIN_OTHER,                  /* What the others hold anyway. */
@@ -45,6 +45,7 @@ static const struct {
 } pin_kinds[] = {
     { "link-", PIN_LINK },
     { "tcx-", PIN_LINK },
+    { "out-", PIN_LINK },
     { "upcall", PIN_LINK },
     { "filter-", PIN_FILTER },
     { OXDP_PINS_STATE, PIN_STATE },

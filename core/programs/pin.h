@@ -9,8 +9,8 @@
  * over, or has called oxdp_pins_forget_old().  A process that starts removes folders of namespaces that are gone.  The
  * layout's version is in the pinned map of struct dp_head.
  *
- * What a pin is, its name says: link-IFINDEX and tcx-IFINDEX, upcall, filter-IFINDEX, state-MAP, detour-END; else the
- * name of a map or a program.  pin.c has the table, and the order in which a folder is emptied. */
+ * What a pin is, its name says: link-IFINDEX, tcx-IFINDEX and out-IFINDEX, upcall, filter-IFINDEX, state-MAP,
+ * detour-END; else the name of a map or a program.  pin.c has the table, and the order in which a folder is emptied. */
 #ifndef OXDP_PIN_H
 #define OXDP_PIN_H 1
 

@@ -10,6 +10,7 @@ import struct
 import lab
 
 BPF_PROG_LOAD, BPF_OBJ_PIN, BPF_PROG_QUERY, BPF_PROG_TYPE_SCHED_CLS, BPF_PROG_TYPE_XDP = 5, 6, 16, 3, 6
+TCX_INGRESS, TCX_EGRESS = 46, 47          # BPF_TCX_INGRESS, BPF_TCX_EGRESS.
 SYS_BPF = {"x86_64": 321, "aarch64": 280}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -85,16 +86,27 @@ def pin_foreign_program(path, kind=BPF_PROG_TYPE_XDP):
     os.close(program)
 
 
-def tcx_ids(device, where=46):
-    """The programs at tcx of a device, first to last: 46 is BPF_TCX_INGRESS."""
-    ids = (ctypes.c_uint32 * 64)()
+def _query(device, where):
+    """Numbers of the programs and of the links at tcx of a device, first to last."""
+    programs, links = (ctypes.c_uint32 * 64)(), (ctypes.c_uint32 * 64)()
     with open(f"/sys/class/net/{device}/ifindex", encoding="ascii") as file:
-        attributes = struct.pack("=IIIIQI", int(file.read()), where, 0, 0, ctypes.addressof(ids), len(ids))
+        attributes = struct.pack("=IIIIQIIQQ", int(file.read()), where, 0, 0, ctypes.addressof(programs), len(programs), 0, 0,
+                                 ctypes.addressof(links))
     bpf(BPF_PROG_QUERY, attributes)
-    return [number for number in ids if number]
+    return [number for number in programs if number], [number for number in links if number]
 
 
-def at_tcx(device, where=46):
+def tcx_ids(device, where=TCX_INGRESS):
+    """The programs there."""
+    return _query(device, where)[0]
+
+
+def tcx_links(device, where=TCX_INGRESS):
+    """The links there."""
+    return _query(device, where)[1]
+
+
+def at_tcx(device, where=TCX_INGRESS):
     """Their names."""
     return [json.loads(lab.run("bpftool", "-j", "prog", "show", "id", number)).get("name")
             for number in tcx_ids(device, where)]
