@@ -155,7 +155,7 @@ is_left_to_tcx(const struct dpif_xdp_flow *flow)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
     return (flow->fp.counted && flow->fp.on_tcx && !flow->fp.on_xdp
-            && flow->fp.hook != DPIF_XDP_HOOK_TCX);
+            && !dpif_xdp_hook_is_tcx(flow->fp.hook));
 }
 
 /* What all flows with one mask share. */
@@ -172,10 +172,6 @@ struct dpif_xdp_mask_memo *dpif_xdp_fastpath_mask(
  * DPIF_XDP_HOOK_EITHER if it has no device (a tunnel). */
 enum dpif_xdp_hook dpif_xdp_fastpath_hook_of(const struct dpif_xdp_dp *,
                                              odp_port_t);
-
-/* Hooks whose programs are to run a flow. */
-#define DPIF_XDP_AT_XDP (1 << 0)
-#define DPIF_XDP_AT_TCX (1 << 1)
 
 /* hooks.c: compiles a flow for the programs that meet its packets at 'hook',
  * for the engine if they cannot run it: then it returns why.  '*matches':

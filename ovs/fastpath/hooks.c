@@ -255,14 +255,15 @@ dpif_xdp_fastpath_compile(const struct dpif_xdp_dp *dp,
                           unsigned int *ret_hooks)
     OVS_REQUIRES(dpif_xdp_flow_mutex)
 {
+    unsigned int at = dpif_xdp_hook_at(hook);
     enum dpif_xdp_fastpath_reason reason;
 
     if (hook == DPIF_XDP_HOOK_EITHER) {
         return compile_for_either(dp, flow, key, compiled, matches, ret_hooks);
     }
-    *ret_hooks = hook == DPIF_XDP_HOOK_TCX ? DPIF_XDP_AT_TCX : DPIF_XDP_AT_XDP;
+    *ret_hooks = at & DPIF_XDP_AT_XDP || !at ? DPIF_XDP_AT_XDP : at;
     reason = compile(dp, *ret_hooks, flow, key, compiled, matches);
-    if (reason && hook == DPIF_XDP_HOOK_BOTH
+    if (reason && at == (DPIF_XDP_AT_XDP | DPIF_XDP_AT_TCX)
         && compile_left_to_tcx(dp, flow, key, compiled)) {
         *matches = true;
         *ret_hooks = DPIF_XDP_AT_TCX;

@@ -36,6 +36,48 @@ enum dpif_xdp_hook {
     DPIF_XDP_HOOK_NONE,                 /* No option: the engine alone. */
 };
 
+/* Where programs get the packets of a port on 'hook': DPIF_XDP_AT_*, or 0 if
+ * that is not known or nowhere.  A hook without a case does not compile. */
+#define DPIF_XDP_AT_XDP (1 << 0)
+#define DPIF_XDP_AT_TCX (1 << 1)
+
+static inline unsigned int
+dpif_xdp_hook_at(enum dpif_xdp_hook hook)
+{
+    switch (hook) {
+    case DPIF_XDP_HOOK_XDP:
+        return DPIF_XDP_AT_XDP;
+    case DPIF_XDP_HOOK_TCX:
+        return DPIF_XDP_AT_TCX;
+    case DPIF_XDP_HOOK_BOTH:
+        return DPIF_XDP_AT_XDP | DPIF_XDP_AT_TCX;
+    case DPIF_XDP_HOOK_AUTO:
+    case DPIF_XDP_HOOK_EITHER:
+    case DPIF_XDP_HOOK_NONE:
+        break;
+    }
+    return 0;
+}
+
+static inline bool
+dpif_xdp_hook_has_xdp(enum dpif_xdp_hook hook)
+{
+    return dpif_xdp_hook_at(hook) & DPIF_XDP_AT_XDP;
+}
+
+static inline bool
+dpif_xdp_hook_has_tcx(enum dpif_xdp_hook hook)
+{
+    return dpif_xdp_hook_at(hook) & DPIF_XDP_AT_TCX;
+}
+
+/* Whether that is at tcx alone. */
+static inline bool
+dpif_xdp_hook_is_tcx(enum dpif_xdp_hook hook)
+{
+    return dpif_xdp_hook_at(hook) == DPIF_XDP_AT_TCX;
+}
+
 const char *dpif_xdp_hook_to_string(enum dpif_xdp_hook);
 bool dpif_xdp_hook_from_string(const char *, enum dpif_xdp_hook *);
 

@@ -152,13 +152,12 @@ static void
 warn(const struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
     bool warn = (port->device.guest_offloads || port->guest.sends_unfinished);
+    bool has_tcx = dpif_xdp_hook_has_tcx(dpif_xdp_port_get_hook(port));
 
     dpif_xdp_netdev_set_warning(
         port->dev, DPIF_XDP_WARNING_GUEST,
-        warn && hook == DPIF_XDP_HOOK_XDP ? XDP_WARNING
-        : warn && hook == DPIF_XDP_HOOK_BOTH ? BOTH_WARNING : NULL);
+        !warn || !has_xdp(port) ? NULL : has_tcx ? BOTH_WARNING : XDP_WARNING);
 }
 
 void

@@ -431,7 +431,7 @@ follow_peer(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     bool peer_xdp = port->device.peer_xdp;
 
-    if (dpif_xdp_port_get_hook(port) == DPIF_XDP_HOOK_TCX) {
+    if (dpif_xdp_hook_is_tcx(dpif_xdp_port_get_hook(port))) {
         int error = -oxdp_tcx_set_from_xdp(dp->progs, port->device.ifindex,
                                            peer_xdp);
 

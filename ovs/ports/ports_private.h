@@ -83,18 +83,6 @@ void dpif_xdp_port_set_hook(struct dpif_xdp_dp *dp, struct dpif_xdp_port *,
                             enum dpif_xdp_hook)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
-static inline bool
-dpif_xdp_hook_has_xdp(enum dpif_xdp_hook hook)
-{
-    return hook == DPIF_XDP_HOOK_XDP || hook == DPIF_XDP_HOOK_BOTH;
-}
-
-static inline bool
-dpif_xdp_hook_has_tcx(enum dpif_xdp_hook hook)
-{
-    return hook == DPIF_XDP_HOOK_TCX || hook == DPIF_XDP_HOOK_BOTH;
-}
-
 /* serve.c: has 'port', whose 'device' is as it is now, served by the first of
  * 'choices' that works, without a gap if it is served already.  0, with the
  * reason in '*whyp' if that is not the first (else NULL); EAGAIN if that is so

@@ -20,7 +20,8 @@ static bool
 can_be_target(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    if (dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_TCX || port->prepared) {
+    if (!dpif_xdp_hook_is_tcx(dpif_xdp_port_get_hook(port))
+        || port->prepared) {
         return true;
     }
     if (dp->ports.n_xdp_ports) {

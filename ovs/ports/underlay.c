@@ -160,11 +160,8 @@ dpif_xdp_underlays_run(struct dpif_xdp_dp *dp)
     /* With both hooks XDP pops the frames, before the kernel merges any. */
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (pops_tunnels(port)) {
-            enum dpif_xdp_hook hook = dpif_xdp_port_get_hook(port);
-
             any = true;
-            at_tcx |= (dpif_xdp_hook_has_tcx(hook)
-                       && !dpif_xdp_hook_has_xdp(hook));
+            at_tcx |= dpif_xdp_hook_is_tcx(dpif_xdp_port_get_hook(port));
         }
     }
     if (!any) {

@@ -174,6 +174,18 @@ report_ct(const struct dp_way *way, uint32_t i, struct json *report)
     }
 }
 
+static const char *
+hook_name(enum dp_trace_hook hook)
+{
+    switch (hook) {
+    case DP_TRACE_XDP:
+        return "xdp";
+    case DP_TRACE_TCX:
+        return "tcx";
+    }
+    return "unknown";
+}
+
 void
 dpif_xdp_trace_report_packet(struct dpif_xdp_dp *dp,
                              const struct dpif_xdp_trace_packet *packet,
@@ -190,7 +202,7 @@ dpif_xdp_trace_report_packet(struct dpif_xdp_dp *dp,
     dpif_xdp_report_int(report, "cpu", traced->cpu);
     dpif_xdp_report_text(report, "hook",
                          packet->from_socket ? "socket"
-                         : traced->hook == DP_TRACE_TCX ? "tcx" : "xdp");
+                         : hook_name(traced->hook));
     report_port(dp, traced->in_port, "port", report);
     dpif_xdp_report_int(report, "length", traced->length);
     report_bytes(traced, report);
