@@ -101,11 +101,31 @@ def hooks(named=True):
     return re.findall(r"^    DPIF_XDP_HOOK_(\w+),(?! *\n? */\* No option)", body, re.MULTILINE)
 
 
+def links_at_devices():
+    """What pins of links at devices, and of programs of filters there, are called before the device's number."""
+    return sorted(set(re.findall(r'"(\w+)-%d"', text(*(str(path.relative_to(TOP))
+                                                     for path in sorted((TOP / "core/programs").glob("*.c")))))))
+
+
+# System tests that go through all hooks by a list.  A restart is not tested with two hooks at one port.
+THROUGH_HOOKS = ("tiers", "test_trace", "test_mtu", "test_option_changes", "test_ct_programs", "test_redirect", "test_restart")
+
+
+def hooks_through(test):
+    return [name.lower() for name in hooks(False) if name != "AUTO" and (name, test) != ("BOTH", "test_restart")]
+
+
 @pytest.mark.parametrize("what, names, where, pattern", [
     ("a specialised program leaves out a group that flows need", parsed_groups(), ["core/tables/need.c"], r"\bDP_PART\({}\)"),
     ("a hook has no name", hooks(), ["ovs/netdev/netdev_xdp_options.c"], r"\[DPIF_XDP_HOOK_{}\] ="),
     ("a hook is not among those that xdp-hook allows", [name.lower() for name in hooks(False)],
      ["ovs/netdev/netdev_xdp_options.c"], r"\"xdp-hook\", value, [^;]*\b{}\b"),
+    ("a hook is not among those that other_config:xdp-hook allows", [name.lower() for name in hooks(False)],
+     ["ovs/provider/config.c"], r"expected [^;]*\b{}\b"),
+    *((f"{test}.py does not have a hook in its list", hooks_through(test), [f"tests/system/{test}.py"], '"{}"')
+      for test in THROUGH_HOOKS),
+    ("a link at a device has no kind: its pin goes when a daemon starts, and the link with it", links_at_devices(),
+     ["core/programs/pin.c"], r'\{{ "{}-", PIN_'),
     ("a hook is not in configuration.md", [name.lower() for name in hooks(False)], ["docs/reference/configuration.md"], r"`{}`"),
     ("a hook is not in the man page", [name.lower() for name in hooks(False)], ["docs/ovs-vswitchd-xdp.8"], r"(?m)^\.B {}$"),
     ("no action is compiled to it", operations(), COMPILER, r"\bDP_OP_{}\b"),

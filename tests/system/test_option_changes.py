@@ -106,6 +106,15 @@ def test_hook_of_all_ports(network):
     assert lost == 0, f"{lost} of {sent} lost: {gaps}"
 
 
+@pytest.mark.parametrize("hook", HOOKS)
+def test_nothing_stays_at_a_port_that_goes(network, hook):
+    switch = network.switch
+    change(switch, "to-blue", hook, "best-effort")
+    assert bool(xdp.attached("to-blue")) == (hook != "tcx") and bool(xdp.at_ingress("to-blue")) == (hook != "xdp")
+    switch.vsctl("del-port", "to-blue")
+    lab.wait_until(lambda: not xdp.attached("to-blue") and not xdp.at_ingress("to-blue"), "a device without programs")
+
+
 # Right and wrong, one after the other; of to-green.
 OPTIONS = ("xdp-hook=xdp", "xdp-mode=generic", "xdp-mode=bogus", "xdp-mode=native", f"xdp-obj={switches.BUILD}/bpf/xdp.bpf.o",
            "xdp-obj=/nonexistent.o", "xdp-obj=builtin", "xdp-hook=both", "xdp-hook=bogus", "xdp-hook=tcx", "xdp-peer=false",
