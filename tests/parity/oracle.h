@@ -22,6 +22,10 @@ enum parity parity_parse(const uint8_t *frame, size_t len, unsigned int vlan_lim
 enum parity parity_match(const uint8_t *frame, size_t len, const uint8_t *other, size_t other_len,
                          const uint8_t *mask, size_t mask_len);
 
+/* For each byte of a struct flow that the frame fills, the flow that matches it: programs that have what the flow needs
+ * parse that byte, and so do those without a group of keys that are given the flow. */
+enum parity parity_parts(const uint8_t *frame, size_t len);
+
 /* A flow with these datapath actions against odp_execute_actions(): the frame's bytes, its port, mark, priority and
  * dp_hash.  The frame goes through the whole pipeline. */
 struct ofpbuf;

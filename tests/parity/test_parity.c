@@ -16,6 +16,7 @@
 
 #define INPUT_SIZE 1024
 #define N_INPUTS 4096
+#define PARTS_SHARE 50                  /* It has hundreds of flows for each frame. */
 
 struct corpus {
     size_t n;
@@ -30,6 +31,11 @@ static size_t mutate(const struct corpus *, uint8_t *input);
 static enum parity check_parse(const uint8_t *input, size_t size)
 {
     return size > 1 ? parity_parse(input + 1, size - 1, 1 + (input[0] & 1)) : PARITY_BEYOND;
+}
+
+static enum parity check_parts(const uint8_t *input, size_t size)
+{
+    return size > 1 ? parity_parts(input + 1, size - 1) : PARITY_BEYOND;
 }
 
 static enum parity check_actions(const uint8_t *input, size_t size)
@@ -150,7 +156,8 @@ int main(int argc, char **argv)
     return check("parsing", &parse_corpus, check_parse, rounds)
         | check("matching", &parse_corpus, check_match, rounds)
         | check("actions", &actions_corpus, check_actions, rounds)
-        | check("popping", &parse_corpus, check_pop, rounds);
+        | check("popping", &parse_corpus, check_pop, rounds)
+        | check("parts", &parse_corpus, check_parts, rounds / PARTS_SHARE);
 }
 
 static void read_corpus(struct corpus *corpus, const char *folder)
