@@ -22,7 +22,7 @@ sys.path.append(str(HERE.parent / "vm"))
 
 import machine  # noqa: E402
 
-LIMIT = 400
+LIMIT, PATIENCE = 900, 300          # Seconds: of the machine, and of a wait in it.  Emulated CPUs are slow, busy ones more so.
 LONG = os.environ.get("OXDP_GUESTS")        # As in test_guests.py.
 
 
@@ -43,7 +43,7 @@ def test_virtio_net_as_a_port(tmp_path):
     lab.run("ip", "link", "add", "wire", "type", "bridge")
     lab.run("ip", "link", "set", "wire", "up")
     devices = [word for name, card in virtio_port.CARDS.items() for word in plug(name, card)]
-    command = ["env", f"OXDP_BUILD={switches.BUILD.resolve()}", sys.executable, "-m", "pytest", "-q",
+    command = ["env", f"OXDP_BUILD={switches.BUILD.resolve()}", f"OXDP_PATIENCE={PATIENCE}", sys.executable, "-m", "pytest", "-q",
                "-p", "no:cacheprovider", "-x", HERE / "virtio_port.py"]
     try:
         with machine.started(command, tmp_path, LIMIT, 1536, "2", capture=True, devices=devices,
