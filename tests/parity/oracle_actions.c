@@ -31,6 +31,7 @@ struct outcome {
     uint32_t recirc_id;
     uint32_t mark, priority, hash;
     uint32_t tunnel_port;       /* What it was in. */
+    bool to_nobody;             /* That was a tunnel to the address 0: Open vSwitch's sign for no tunnel. */
     uint64_t tunnel[DP_KEY_WORDS - DP_KEY_WORD(tun_id)];
     size_t len;
     uint8_t bytes[4096];
@@ -63,6 +64,9 @@ enum parity parity_actions(const uint8_t *frame, size_t len, const struct ofpbuf
         return PARITY_BEYOND;
     }
     run_theirs(frame, len, actions, &theirs);
+    if (theirs.to_nobody) {
+        return PARITY_BEYOND;           /* No port pops such a frame. */
+    }
     for (size_t i = 0; i < DP_ARRAY_SIZE(omit); i++) {
         bool done = run_ours(frame, len, &compiled, &omit[i], ours);
 
@@ -295,6 +299,7 @@ static bool pop_header(struct dp_packet *packet, uint32_t port, struct outcome *
     if (!packet) {
         return false;
     }
+    outcome->to_nobody = !flow_tnl_dst_is_set(&packet->md.tunnel);
     flow_tnl_copy__(&flow.tunnel, &packet->md.tunnel);
     flow.in_port.odp_port = u32_to_odp(port);
     dpif_xdp_compile_key(&flow, &key);
