@@ -75,13 +75,14 @@ class Card:
 class Guest:
     """A running guest with 'cards', whose taps are made, up, in the network namespace of this process.  Raises
     Unusable, which says why, if this machine cannot run one.  'series' is of its kernel (machine.KERNELS).  'cpu': that of
-    this machine on which all of it runs."""
+    this machine on which all of it runs.  'kvm': with KVM, if there is /dev/kvm, instead of emulated."""
 
-    def __init__(self, *cards, memory=384, cpus=2, series="6.1", cpu=None):
+    def __init__(self, *cards, memory=384, cpus=2, series="6.1", cpu=None, kvm=False):
         for number, card in enumerate(cards, 1):
             card.plug(self, number)
         self._folder = tempfile.TemporaryDirectory(prefix="ovs-xdp-guest-", dir="/run")
         self.console = pathlib.Path(self._folder.name) / "console"
+        self._accelerators = ["-accel", "kvm"] if kvm else []
         try:
             self._boot(cards, memory, cpus, series, [] if cpu is None else ["taskset", "-c", cpu])
             for card in cards:
@@ -101,9 +102,9 @@ class Guest:
             lab.run("ip", "link", "set", card.tap, "up")
         self._said = open(f"{self._folder.name}/qemu", "wb+")
         self._qemu = lab.Process(
-            *prefix, "qemu-system-x86_64", "-M", "q35,usb=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", cpus,
-            "-m", memory, "-display", "none", "-no-reboot", "-nodefaults", "-serial", f"file:{self.console}",
-            "-serial", f"unix:{path},server=on,wait=off", "-kernel", image,
+            *prefix, "qemu-system-x86_64", "-M", "q35,usb=off", *self._accelerators, "-accel", "tcg,thread=multi",
+            "-cpu", "max", "-smp", cpus, "-m", memory, "-display", "none", "-no-reboot", "-nodefaults",
+            "-serial", f"file:{self.console}", "-serial", f"unix:{path},server=on,wait=off", "-kernel", image,
             "-initrd", initramfs,
             "-append", "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
             *(word for card in cards for word in card.arguments()), stdout=self._said)

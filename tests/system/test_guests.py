@@ -8,7 +8,7 @@
 The guest is booted once for the file; its cards are in namespaces of their own (guest.py).  With OXDP_GUESTS=SERIES, of
 Debian's kernels that `make check-vm` has, the guest runs that kernel, and every card talks to every other, more and
 longer.  With OXDP_CARDS="virtio plain" it has these cards only, and everything is short: for hosts that are emulated
-themselves.
+themselves, by a processor that has virtualization (tests/vm/run).
 """
 import contextlib
 import itertools
@@ -53,7 +53,7 @@ class Network:
         self.cards = {name: guests.Card(name, *model) for name, model in MODELS.items()}
         try:
             world.enter_context(guests.Guest(*self.cards.values(), series=LONG or "6.1", memory=1024 if LONG else 384,
-                                             cpus=1 if FEW else 2))
+                                             cpus=1 if FEW else 2, kvm=bool(FEW)))
         except guests.Unusable as problem:
             pytest.skip(str(problem))
         switch.add_bridge("br0")
