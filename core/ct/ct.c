@@ -190,7 +190,6 @@ void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
     ct->limbo[ct->n_limbo++] = index;
 }
 
-/* Whether 'slot' is in bucket number 'no'. */
 static bool is_in_bucket(const struct oxdp_ct *ct, uint32_t no, uint64_t slot)
 {
     for (int i = 0; i < DP_CT_SLOTS; i++) {
@@ -201,23 +200,30 @@ static bool is_in_bucket(const struct oxdp_ct *ct, uint32_t no, uint64_t slot)
     return false;
 }
 
-/* Whether connection 'index', which is in use, is what dp_ct_insert() leaves to others: it has been in its buckets.
- * While it has not, they may be full, and dp_ct_insert() frees it. */
-static bool is_made(struct oxdp_ct *ct, uint32_t index)
+/* Whether lookups of tuple 't' find 'ref'. */
+static bool is_published(const struct oxdp_ct *ct, const struct dp_ct_tuple *t, uint32_t ref)
 {
     uint32_t last = ct->mem.head->bucket_last;
-    struct dp_ct_tuple t;
+    uint64_t hash = dp_ct_hash(ct->mem.head, t);
+    uint64_t slot = DP_CT_SLOT(dp_hash_tag(hash), ref);
+
+    return is_in_bucket(ct, dp_hash_bucket(hash, last), slot)
+        || is_in_bucket(ct, dp_hash_alternative(hash, last), slot);
+}
+
+/* Whether dp_ct_insert() is done with connection 'index', which is in use.  Before that its buckets may be full, and
+ * dp_ct_insert() frees it; or another slot follows, whose tuple others read when it dies. */
+static bool is_made(struct oxdp_ct *ct, uint32_t index)
+{
+    struct dp_ct_tuple t[2];
 
     if (DP_READ_ONCE(ct->mem.lives[index].state) & DP_CT_DEAD) {
         return true;            /* Others may have taken its slots. */
     }
-    dp_ct_tuple_of(&ct->ctx, index, 0, &t);
-
-    uint64_t hash = dp_ct_hash(ct->mem.head, &t);
-    uint64_t slot = DP_CT_SLOT(dp_hash_tag(hash), DP_CT_REF(index, 0));
-
-    return is_in_bucket(ct, dp_hash_bucket(hash, last), slot)
-        || is_in_bucket(ct, dp_hash_alternative(hash, last), slot);
+    dp_ct_tuple_of(&ct->ctx, index, 0, &t[0]);
+    dp_ct_tuple_of(&ct->ctx, index, 1, &t[1]);
+    return is_published(ct, &t[0], DP_CT_REF(index, 0))
+        && (dp_ct_same(&t[0], &t[1]) || is_published(ct, &t[1], DP_CT_REF(index, 1)));
 }
 
 /* Connection 'index' leaves, if 'generation' is still its own and it is not being made.  Returns whether it did. */

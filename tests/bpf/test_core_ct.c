@@ -157,26 +157,53 @@ static void fill_buckets(struct oxdp_ct *ct, const struct dp_ct_tuple *t, uint32
     }
 }
 
-/* As dp_ct_insert() does it: the entry of a connection is filled, userspace flushes and sweeps, and then both buckets
- * are full.  Who filled the entry gives it back, and nobody else does. */
+/* As dp_ct_insert() begins: the connection of 'run' is counted, and has an entry.  Returns its index. */
+static uint32_t begin_insert(struct oxdp_ct *ct, struct dp_ct_run *run)
+{
+    struct dp_ctx ctx = { .ct = oxdp_ct_tables(ct) };
+    const struct dp_ct_action action = { .zone = run->tuple.zone };
+    struct dp_ct_head *head = ctx.ct->head;
+    uint32_t first;
+
+    dp_ct_reverse(&run->reply, &run->tuple);
+    assert_true(dp_ct_admit(&head->n_conns, head->maxconns));
+    first = dp_ct_allocate(&ctx, head);
+    assert_true(dp_ct_fill(&ctx, run, &action, DP_CT_COUNTED(0, 0), (uint64_t) NOW << 32 | (first - 1)));
+    return first - 1;
+}
+
+/* A flush in the middle of dp_ct_insert() leaves the connection alone: the second slot would follow after it. */
+static void test_flush_of_what_is_half_made(void **state)
+{
+    struct oxdp_ct *ct = make_tables(N, false, NULL);
+    struct dp_ctx ctx = { .ct = oxdp_ct_tables(ct) };
+    struct dp_ct_run run = { .tuple = tuple(2, 2) };
+    uint32_t index = begin_insert(ct, &run);
+
+    assert_true(dp_ct_publish(&ctx, &run.tuple, DP_CT_REF(index, 0)));
+    assert_int_equal(oxdp_ct_flush(ct, 2), 0);
+    assert_true(dp_ct_publish(&ctx, &run.reply, DP_CT_REF(index, 1)));
+    assert_int_equal(oxdp_ct_flush(ct, 2), 1);
+    oxdp_ct_destroy(ct);
+}
+
+/* The entry of a connection is filled, userspace flushes and sweeps, and then both buckets are full.  Who filled the
+ * entry gives it back, and nobody else does. */
 static void test_flush_of_what_has_no_place(void **state)
 {
     struct oxdp_ct *ct = make_tables(N, false, NULL);
     struct dp_ctx ctx = { .ct = oxdp_ct_tables(ct) };
-    const struct dp_ct_action action = { .zone = 2 };
     struct dp_ct_run run = { .tuple = tuple(2, 2) };
     struct dp_ct_head *head = ctx.ct->head;
-    uint32_t other = make(ct, 1, 1, NULL), later = NOW + DEFAULT_UDP_MS, first;
+    uint32_t other = make(ct, 1, 1, NULL), later = NOW + DEFAULT_UDP_MS, index;
 
     fill_buckets(ct, &run.tuple, other);
-    assert_true(dp_ct_admit(&head->n_conns, head->maxconns));
-    first = dp_ct_allocate(&ctx, head);
-    assert_true(dp_ct_fill(&ctx, &run, &action, DP_CT_COUNTED(0, 0), (uint64_t) NOW << 32 | (first - 1)));
+    index = begin_insert(ct, &run);
     assert_int_equal(oxdp_ct_flush(ct, 2), 0);
     ctx.ct->lives[DP_CT_REF_INDEX(other)].used = later;
     sweep(ct, later);
-    assert_false(dp_ct_publish(&ctx, &run.tuple, DP_CT_REF(first - 1, 0)));
-    dp_ct_free(&ctx, first - 1);
+    assert_false(dp_ct_publish(&ctx, &run.tuple, DP_CT_REF(index, 0)));
+    dp_ct_free(&ctx, index);
     dp_ct_discount(&ctx, head, 2, 0, 0);
 
     sweep(ct, later);
@@ -525,7 +552,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sweep), cmocka_unit_test(test_reclaim),
-        cmocka_unit_test(test_flush_of_what_has_no_place), cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_flush_of_what_is_half_made), cmocka_unit_test(test_flush_of_what_has_no_place),
+        cmocka_unit_test(test_marks),
         cmocka_unit_test(test_policies), cmocka_unit_test(test_limits), cmocka_unit_test(test_adopt),
         cmocka_unit_test(test_copy), cmocka_unit_test(test_copying_is_lenient), cmocka_unit_test(test_other_layout),
     };
