@@ -299,9 +299,11 @@ def test_nothing_of_the_host(world, switch, host):
     settle(red, far)
     before = tunnel_world.received(far)[0]
     assert "inet" not in lab.run("ip", "-o", "address", "show", "dev", DEVICE)
-    host.run("python3", "-c", "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
-             f"s.bind(('{DEVICE}', 0)); [s.send(bytes(60)) for _ in range(3)]", check=False)
-    assert tunnel_world.received(far)[0] - before <= 1
+    host.run("python3", "-c", "import contextlib, socket\n"
+             f"s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('{DEVICE}', 0))\n"
+             "for _ in range(100):\n"
+             "    with contextlib.suppress(OSError): s.send(bytes(60))        # ENOBUFS: it was dropped.\n")
+    assert tunnel_world.received(far)[0] - before < 50      # The host may ask who its neighbours are.
 
 
 def test_deleted_under_traffic(world, switch, host):
