@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tunnel headers with a checksum before what sockets send: whole packets, checksums yet to be computed (sockets.py).
+"""Tunnel headers before what sockets send: whole packets, checksums yet to be computed (sockets.py).  Most have a checksum.
 
 On the wire each frame must be as the engine makes it, whatever computes its checksums: the program, or the kernel, which a
 detour has told to do so for each segment (bpf/detour.h).
@@ -38,12 +38,17 @@ def outer(name, **how):
     if options:
         how["options"] = options
     make, wrap = getattr(tunnel_table, kind), getattr(tunnel_table, f"outer_{kind}")
-    return Outer(f"{name}{' in IPv6' if 'ip6' in how else ''}", make(**how), lambda frame, **more: wrap(frame, **how, **more))
+
+    def wrapped(frame, port):
+        return wrap(frame, **how, **({} if kind == "gre" else {"port": port}))
+
+    return Outer(f"{name}{' in IPv6' if 'ip6' in how else ''}{', checksum' if 'csum' in how else ''}", make(**how), wrapped)
 
 
 OUTERS = [outer("vxlan", csum=True), outer("vxlan", ip6=True), outer("geneve", csum=True),
           outer("geneve with an option", csum=True), outer("geneve with an option", ip6=True),
-          outer("geneve with 64 bytes of options", csum=True), outer("geneve with 64 bytes of options", ip6=True)]
+          outer("geneve with 64 bytes of options", csum=True), outer("geneve with 64 bytes of options", ip6=True),
+          outer("vxlan"), outer("geneve with an option"), outer("gre", key=True), outer("gre", key=True, ip6=True)]
 
 
 @dataclass(frozen=True)
