@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/container: the switch as a container has it, with the capabilities of the manifest and no others, a root that
 cannot be written, /run/openvswitch and /sys/fs/bpf of the host, a /tmp, and process numbers of its own."""
-import contextlib
 import os
 import pathlib
 import re
@@ -11,10 +10,9 @@ import pytest
 
 import lab
 import system as systems
-import traffic
+from test_package import Network
 
 EXAMPLE = systems.PACKAGES / "ovs-xdp/examples/container"
-ADDRESSES = {"red": "10.0.0.1", "green": "10.0.0.2"}
 # linux/capability.h
 NUMBERS = {"NET_ADMIN": 12, "NET_RAW": 13, "IPC_LOCK": 14, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
 
@@ -65,7 +63,10 @@ class Container:
             lab.run("mount", "--bind", f"/dev/{device}", self.root / "dev" / device)
         return self
 
-    def start(self):
+    def start_database(self):
+        """Its first process does."""
+
+    def start_daemon(self):
         """Its first process is number 1 of its own."""
         kept = ",".join(f"+{name.lower()}" for name in self.names)
         self.process = lab.Process(
@@ -75,7 +76,10 @@ class Container:
         lab.wait_until(lambda: "Open vSwitch" in self.appctl("version", check=False) or not self.process.running(),
                        "the daemon in the container")
         assert self.process.running(), self.said()
-        self.system.vsctl("show")
+        self.vsctl("show")
+
+    def vsctl(self, *args, **how):
+        return self.system.vsctl(*args, **how)
 
     def appctl(self, *args, **how):
         return self.system.appctl("-t", "/run/openvswitch/ovs-vswitchd.ctl", *args, **how)
@@ -88,7 +92,7 @@ class Container:
         found, = (pid for pid in children(self.first()) if "vswitchd" in of_process(pid, "comm"))
         return found
 
-    def stop(self):
+    def stop_daemon(self):
         """As an engine does it: a signal to the first process."""
         os.kill(self.first(), signal.SIGTERM)
         self.process.wait()
@@ -107,46 +111,22 @@ class Container:
         lab.run("umount", "-R", "-l", self.root, check=False)
 
 
-@contextlib.contextmanager
-def forwarding(world, installed, names):
-    with Container(installed, installed.folder, names) as container:
-        container.start()
-        installed.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=xdp")
-        for name, address in ADDRESSES.items():
-            inside = world.enter_context(lab.Namespace(name))
-            lab.make_veth(f"to-{name}", inside)
-            lab.add_addresses(inside, "eth0", f"{address}/24")
-            installed.vsctl("add-port", "br0", f"to-{name}")
-            setattr(container, name, inside)
-        traffic.introduce(container.red, container.green, ADDRESSES["green"])
-        traffic.wait_for_ping(container.red, ADDRESSES["green"])
-        yield container
-
-
-def programs_forward(container):
-    return re.search(r"forwarded by the program: [1-9]", container.appctl("xdp/stats", "--sum"))
-
-
 def test_capabilities(world, installed):
     """With those of the manifest programs run, outlive the container, and the next one takes them over."""
-    with forwarding(world, installed, capabilities()) as container:
+    with Container(installed, installed.folder, capabilities()) as container:
+        network = Network(world, container)
         held = re.search(r"^CapEff:\s+(\S+)", of_process(container.daemon(), "status"), re.MULTILINE)[1]
         assert int(held, 16) == sum(1 << NUMBERS[name] for name in capabilities())
         assert "Read-only file system" in lab.run("touch", container.root / "etc/x", check=False)
-        lab.wait_until(lambda: traffic.ping(container.red, ADDRESSES["green"]) and programs_forward(container),
-                       "packets that programs forward")
+        network.programs_forward()
         assert installed.status("to-red")["xdp-hook"] == "tcx"
         assert installed.vsctl("get", "interface", "to-red", "error").strip() == "[]"
         assert "programs go on, pinned in" in container.appctl("xdp/show")
-        with traffic.Stream(container.red, container.green, ADDRESSES["green"]) as stream:
+        with network.loses_nothing() as stream:
+            container.stop_daemon()
             stream.flowing()
-            lab.wait_until(lambda: "dp:tcx" in container.appctl("dpctl/dump-flows", "-m"), "flows in programs")
-            container.stop()
-            stream.flowing()
-            container.start()
+            container.start_daemon()
             lab.wait_until(lambda: re.search(r"took over [1-9]\d* device", container.said()), "the take-over")
-            stream.flowing()
-            assert stream.lost() == 0
 
 
 @pytest.mark.parametrize("missing", capabilities())
@@ -155,12 +135,12 @@ def test_each_capability_is_needed(world, installed, missing):
     names = [name for name in capabilities() if name != missing]
     if missing == "NET_ADMIN":
         with Container(installed, installed.folder, names) as container:
-            container.start()
+            container.start_daemon()
             said = installed.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=xdp", check=False)
             assert "not permitted" in said or "CAP_NET_ADMIN" in said + container.said(), said
         return
     with Container(installed, installed.folder, names) as container:
-        container.start()
+        container.start_daemon()
         installed.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=xdp", check=False)
         inside = world.enter_context(lab.Namespace("red"))
         lab.make_veth("to-red", inside)

@@ -44,6 +44,12 @@ class Network:
     def forwards(self):
         traffic.wait_for_ping(self.red, ADDRESSES["green"])
 
+    def programs_forward(self):
+        """Waits until they do."""
+        lab.wait_until(lambda: traffic.ping(self.red, ADDRESSES["green"])
+                       and re.search(r"forwarded by the program: [1-9]", self.system.appctl("xdp/stats", "--sum")),
+                       "packets that programs forward")
+
     def restart(self):
         self.system.stop_daemon()
         self.start()

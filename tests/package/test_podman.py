@@ -12,8 +12,7 @@ import pytest
 
 import lab
 import system as systems
-import traffic
-from test_package import ADDRESSES, Network
+from test_package import Network
 
 DOCUMENT = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/how-to/containers.md"
 NAME = "ovs-xdp"
@@ -83,16 +82,10 @@ def podman_of_this_test(world):
     return podman
 
 
-def programs_forward(network):
-    lab.wait_until(lambda: traffic.ping(network.red, ADDRESSES["green"])
-                   and re.search(r"forwarded by the program: [1-9]", network.system.appctl("xdp/stats", "--sum")),
-                   "packets that programs forward")
-
-
 def test_documented_command(world, podman):
     """Programs forward; the next container takes them over, and nothing is lost meanwhile."""
     network = Network(world, podman)
-    programs_forward(network)
+    network.programs_forward()
     assert podman.error("to-red") == "[]"
     with network.loses_nothing():
         network.restart()
@@ -104,7 +97,7 @@ def test_profile_that_allows_bpf(world, podman):
     podman.seccomp = podman.folder / "profile.json"
     command = re.search(r"^    (python3 -c '(?:.*\n)+?.*' < \S+ > )(\S+)$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     lab.run("sh", "-c", re.sub("^    ", "", command[1], flags=re.MULTILINE) + str(podman.seccomp))
-    programs_forward(Network(world, podman))
+    Network(world, podman).programs_forward()
 
 
 def test_profile_that_forbids_bpf(world, podman):
