@@ -298,7 +298,7 @@ static void free_first(struct oxdp_ct *ct, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         struct dp_ct_key *key = &ct->mem.keys[ct->limbo[i]];
 
-        /* A program that was making it when it left has put it into its buckets since. */
+        /* If it died while a program made it, that has put it into a bucket since. */
         dp_ct_unpublish(&ct->ctx, ct->limbo[i], 0);
         dp_ct_unpublish(&ct->ctx, ct->limbo[i], 1);
         oxdp_ct_marks_put(ct, key->marks);      /* Which a program may have given it after it left. */
