@@ -38,6 +38,26 @@ struct {
     __type(value, __u64);
 } drops SEC(".maps");
 
+/* The device whose frame this CPU lost last, if that was in DROP_REDIRECT. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, const void *);
+} last SEC(".maps");
+
+/* Remembers 'dev', and returns what was there. */
+static __always_inline const void *exchange(const void *dev)
+{
+    const void **here = bpf_map_lookup_elem(&last, &(__u32) { 0 }), *before = NULL;
+
+    if (here) {
+        before = *here;
+        *here = dev;
+    }
+    return before;
+}
+
 static __always_inline void add(struct drop *drop, const struct net_device *dev, __u64 n)
 {
     __u64 *count;
@@ -56,8 +76,12 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(packet, struct sk_buff *skb, void *location, int reason)
 {
     struct drop drop = { .kind = DROP_PACKET, .reason = reason, .location = (__u64) location };
+    const struct net_device *dev = BPF_CORE_READ(skb, dev);
 
-    add(&drop, BPF_CORE_READ(skb, dev), 1);
+    if (dev && exchange(NULL) == dev) {
+        drop.kind = DROP_AGAIN;
+    }
+    add(&drop, dev, 1);
     return 0;
 }
 
@@ -66,6 +90,7 @@ int BPF_PROG(redirect, const struct net_device *dev, const struct bpf_prog *prog
 {
     struct drop drop = { .kind = DROP_REDIRECT, .reason = -error };
 
+    exchange(dev);
     add(&drop, dev, 1);
     return 0;
 }

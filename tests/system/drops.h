@@ -9,6 +9,7 @@
 #define DROP_REDIRECT 1
 #define DROP_TRANSMIT 2
 #define DROP_EXCEPTION 3
+#define DROP_AGAIN 4            /* A packet, right behind a DROP_REDIRECT of its device: both are it, at generic XDP. */
 
 struct drop {
     __u32 kind;

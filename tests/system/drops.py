@@ -13,7 +13,8 @@ import tempfile
 import lab
 import switch as switches
 
-PACKET, REDIRECT, TRANSMIT, EXCEPTION = KINDS = "packet", "redirected frame", "frame for a device", "frame at XDP"
+PACKET, REDIRECT, TRANSMIT, EXCEPTION, AGAIN = KINDS = ("packet", "redirected frame", "frame for a device", "frame at XDP",
+                                                        "packet, right after a redirected frame")
 ACTIONS = "XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"
 
 # Of 'kind' above, because of 'reason' (of a packet: enum skb_drop_reason without its prefix; of a frame
@@ -56,7 +57,7 @@ class Watch:
     def _reason(self, kind, number):
         if KINDS[kind] == EXCEPTION:
             return ACTIONS[number] if number < len(ACTIONS) else str(number)
-        return os.strerror(number) if kind else self._reasons.get(number, str(number))
+        return self._reasons.get(number, str(number)) if KINDS[kind] in (PACKET, AGAIN) else os.strerror(number)
 
     def _place(self, address):
         index = bisect.bisect_right(self._symbols, (address, "~")) - 1
@@ -78,6 +79,7 @@ class Watch:
 NO_PACKET = re.compile("netif_napi_add|napi_get_frags")
 # Names that the programs' verdicts have as drops of the kernel.
 BY_PROGRAM = re.compile("veth_xdp_rcv|do_xdp_generic|netif_receive_generic_xdp")
+GENERIC = re.compile("do_xdp_generic")
 # A switch that starts, or stops, on a device leaves its packets to the host's network stack.
 BY_STACK = re.compile("ip_|ip6_|ipv6_|arp_|ndisc_|icmp|igmp|ping_|tcp_|udp")
 # While a device has no carrier, its qdisc is noop.  Only since Linux 6.11 what that drops counts, as the device's
@@ -106,15 +108,19 @@ class Ledger:
         unknown = self._unknown() if self._watch else None
         assert not unknown, f"the kernel dropped what no counter knows: {unknown}"
 
-    def _unknown(self):
-        """A collections.Counter of Drop: of each port that has more drops than counts, all of a kind."""
+    def compare(self):
+        """What there was since start(): {(device, PROGRAM or DEVICE): (collections.Counter of Drop, how many are known)}."""
         self._found.update(self._watch.take())              # First: what is dropped now is counted at once, and found later.
         now = self._counted()
         kinds = collections.defaultdict(collections.Counter)
         for drop, count in self._found.items():
             if drop.device in self._served and (kind := _kind_of(drop)):
                 kinds[drop.device, kind][drop] += count
-        return sum((drops for at, drops in kinds.items() if drops.total() > now[at] - self._before[at]), collections.Counter())
+        return {at: (kinds[at], now[at] - self._before[at]) for at in {*kinds, *now}}
+
+    def _unknown(self):
+        """A collections.Counter of Drop: of each port that has more drops than counts, all of a kind."""
+        return sum((drops for drops, known in self.compare().values() if drops.total() > known), collections.Counter())
 
     def _counted(self):
         """{(device, kind): number that is known}; and notes the devices that the switch serves."""
@@ -122,16 +128,15 @@ class Ledger:
         for report, shown in zip(*(json.loads(self._switch.appctl(command, "-f", "json"))["datapaths"]
                                    for command in ("xdp/stats", "xdp/show"))):
             pair = f"{report['name']}-in"
-            counts[pair, DEVICE] += report["engine"]["drops"]["tcx_overrun"]
+            # Without what it dropped of what it received, which is added below.
+            counts[pair, DEVICE] += report["engine"]["drops"]["tcx_overrun"] - _dropped_by(pair)[0]
             self._served.add(pair)
             for port, about in zip(report["ports"], shown["ports"]):
                 self._add_port(counts, port, about)
         for device in self._served:
-            with contextlib.suppress(FileNotFoundError):
-                received, sent = (int(pathlib.Path(f"/sys/class/net/{device}/statistics/{way}_dropped").read_text())
-                                  for way in ("rx", "tx"))
-                counts[device, PROGRAM] += received
-                counts[device, DEVICE] += received + sent
+            received, sent = _dropped_by(device)
+            counts[device, PROGRAM] += received
+            counts[device, DEVICE] += received + sent
         for device, dropped in _dropped_by_peers():
             counts[device, DEVICE] += dropped
         return counts
@@ -141,8 +146,20 @@ class Ledger:
         self._served.add(device)
         counts[device, PROGRAM] += sum(number for reason, number in port.get("frames", {}).items() if not PASSED_ON.match(reason))
         counts[device, PROGRAM] += port.get("lost_copies", 0) + port.get("long_copies", 0)
-        counts[device, DEVICE] += sum(queue.get(drop, 0) for queue in about["queues"]
-                                      for drop in ("ring_full", "no_frames", "other_drops"))
+        # "no_frames" says why, of some of the others.
+        by_sockets = sum(queue.get(drop, 0) for queue in about["queues"] for drop in ("ring_full", "other_drops"))
+        if about.get("mode") == "native":                     # The driver has them among its received packets that it dropped.
+            counts[device, PROGRAM] -= by_sockets
+        else:
+            counts[device, DEVICE] += by_sockets
+
+
+def _dropped_by(device):
+    """(received, sent) packets that the device counts as dropped; none of one that is gone."""
+    try:
+        return [int(pathlib.Path(f"/sys/class/net/{device}/statistics/{way}_dropped").read_text()) for way in ("rx", "tx")]
+    except FileNotFoundError:
+        return [0, 0]
 
 
 def _dropped_by_peers():
@@ -163,10 +180,12 @@ PROGRAM, DEVICE = "by a program", "by a device or for want of room"
 
 
 def _kind_of(drop):
-    """One of these, or None: the drop is not the switch's."""
+    """One of these, or None: the drop is not the switch's, or is known by another name."""
     if NO_PACKET.match(drop.place) or BY_STACK.match(drop.place) or not NOOP_COUNTS and _by_noop(drop):
         return None
-    program = drop.kind == PACKET and (drop.reason in ("TC_INGRESS", "XDP") or BY_PROGRAM.match(drop.place))
+    if drop.kind == AGAIN and GENERIC.match(drop.place):
+        return None                     # Both are one frame.
+    program = drop.kind in (PACKET, AGAIN) and (drop.reason in ("TC_INGRESS", "XDP") or BY_PROGRAM.match(drop.place))
     return PROGRAM if program else DEVICE
 
 

@@ -195,6 +195,7 @@ def test_foreign_xdp_program(network):
     assert xdp.attached("to-extra")
 
 
+@pytest.mark.usefixtures("nothing_vanishes")
 def test_tap_and_bridge_as_ports(network):
     """Other kinds of devices: a tap, and a Linux bridge that holds a container."""
     lab.run("ip", "tuntap", "add", "tap0", "mode", "tap")
