@@ -98,8 +98,9 @@ class Ledger:
 
     def start(self):
         """What was dropped before is of no account."""
+        self._found = collections.Counter()
         if self._watch:
-            self._before, self._found = self._counted(), collections.Counter()
+            self._before = self._counted()
             self._watch.take()
 
     def check(self):
@@ -107,6 +108,12 @@ class Ledger:
         port its counters go: call this before it is taken away, or the switch ends."""
         unknown = self._unknown() if self._watch else None
         assert not unknown, f"the kernel dropped what no counter knows: {unknown}"
+
+    def allow(self, place):
+        """Takes what was dropped in a function of the kernel since start() for known; returns how much that is."""
+        self._found.update(self._watch.take() if self._watch else {})
+        allowed = [drop for drop in self._found if drop.place == place]
+        return sum(self._found.pop(drop) for drop in allowed)
 
     def compare(self):
         """What there was since start(): {(device, PROGRAM or DEVICE): (collections.Counter of Drop, how many are known)}."""

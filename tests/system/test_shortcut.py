@@ -14,6 +14,7 @@ import struct
 
 import pytest
 
+import drops
 import foreign
 import lab
 import traffic
@@ -320,6 +321,30 @@ def test_other_end_down_and_away(quick):
     wait_for_way(switch, "to-green", "peer")
     switch.vsctl("del-port", "to-green")
     assert traffic.ping(quick.red, "10.0.0.2", count=3, limit=1) == 0
+
+
+@pytest.mark.parametrize("what", ("set down", "moved", "deleted"))
+def test_lost_until_noticed(quick, watch, what):
+    """Until the daemon has noticed that the peer is down or gone the kernel drops what is redirected into it, and counts that
+    nowhere: not more than came meanwhile.  From then on all is counted."""
+    switch, green = quick.switch, quick.green
+    switch.expected += ["to-green", "No such device"]
+    ledger = drops.Ledger(watch, switch)
+
+    def came():
+        return switch.stats("to-red")["received packets"]
+
+    with traffic.Stream(quick.red, green, "10.0.0.2", interval=0.0005) as stream:
+        stream.flowing()
+        before = came()
+        green.run("ip", "link", *{"set down": ("set", "eth0", "down"), "moved": ("set", "eth0", "netns", os.getpid()),
+                                  "deleted": ("delete", "eth0")}[what])
+        lab.wait_until(lambda: not (way(switch, "to-green") or "").startswith("peer"), "the daemon to notice")
+        lost = ledger.allow("skb_do_redirect")
+        assert lost <= came() - before
+        print(f"{lost} packets lost until it was noticed that the peer is {what}")
+        stream.silent()
+    ledger.check()
 
 
 def test_capture(quick):
