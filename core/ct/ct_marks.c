@@ -11,7 +11,8 @@ struct oxdp_ct_marks_index {
     uint32_t n_chains;          /* A power of two. */
     uint32_t *chains;           /* By hash, the first pair; 0: none. */
     uint32_t *next;             /* By pair, the next one of its chain, or of the free ones. */
-    uint32_t free;              /* The first free pair, 0: none. */
+    uint32_t free;              /* The first free pair that was used before, 0: none; */
+    uint32_t unused;            /* from this one on none was used: nothing is written or read of them. */
     uint32_t *limbo;            /* Pairs that no connection held, and that are not free yet.  They may be found
                                  * again. */
     uint32_t n_limbo;
@@ -74,6 +75,21 @@ static void link(struct oxdp_ct *ct, uint32_t i)
     *chain = i;
 }
 
+/* Returns a free pair, or 0. */
+static uint32_t allocate(struct oxdp_ct *ct)
+    OXDP_REQUIRES(oxdp_ct_mutex)
+{
+    struct oxdp_ct_marks_index *m = ct->marks;
+    uint32_t i = m->free;
+
+    if (i) {
+        m->free = m->next[i];
+    } else if (m->unused < ct->mem.n_marks) {
+        i = m->unused++;
+    }
+    return i;
+}
+
 uint32_t oxdp_ct_marks_get(struct oxdp_ct *ct, uint32_t mark, const uint64_t label[2])
 {
     struct oxdp_ct_marks_index *m = ct->marks;
@@ -90,9 +106,8 @@ uint32_t oxdp_ct_marks_get(struct oxdp_ct *ct, uint32_t mark, const uint64_t lab
             return i;
         }
     }
-    i = m->free;
+    i = allocate(ct);
     if (i) {
-        m->free = m->next[i];
         ct->mem.marks[i] = (struct dp_ct_marks) { .mark = mark, .refs = 1, .label = { label[0], label[1] } };
         link(ct, i);
     }
@@ -111,16 +126,23 @@ bool oxdp_ct_marks_hold(struct oxdp_ct *ct, uint32_t i)
 void oxdp_ct_marks_rebuild(struct oxdp_ct *ct)
     OXDP_NO_LOCK_ANALYSIS       /* Not shared yet. */
 {
-    bool fresh = !ct->mem.head->n_conns && !ct->inherited;      /* Nothing is read of what was never written. */
+    struct oxdp_ct_marks_index *m = ct->marks;
 
-    ct->marks->free = 0;
-    for (uint32_t i = ct->mem.n_marks; --i > 0;) {
-        if (!fresh && ct->mem.marks[i].refs) {
-            link(ct, i);
-        } else {
-            ct->marks->next[i] = ct->marks->free;
-            ct->marks->free = i;
+    m->free = 0;
+    m->unused = 1;
+    if (!ct->mem.head->n_conns && !ct->inherited) {
+        return;
+    }
+    for (uint32_t i = 1; i < ct->mem.n_marks; i++) {
+        if (!ct->mem.marks[i].refs) {
+            continue;
         }
+        for (; m->unused < i; m->unused++) {
+            m->next[m->unused] = m->free;
+            m->free = m->unused;
+        }
+        link(ct, i);
+        m->unused++;
     }
 }
 
