@@ -189,12 +189,14 @@ DP_INLINE void dp_ct_reverse(struct dp_ct_tuple *to, const struct dp_ct_tuple *f
     to->pad = 0;
 }
 
-/* Whether packets of direction 'd' of connection 'index', whose key is 'key', have tuple 't'. */
+/* Whether packets of direction 'd' of connection 'index', whose key is 'key', have tuple 't'.  The protocol is read by
+ * itself: with the zone, as one word, the compiler would read the flags, too. */
 DP_INLINE int dp_ct_has(struct dp_ctx *ctx, const struct dp_ct_key *key, __u32 index, __u32 d,
                         const struct dp_ct_tuple *t)
 {
-    if (key->zone != t->zone || key->proto != t->proto || !(key->flags & DP_CT_KEY_V6) != !t->v6
-        || key->l4[d][0] != t->l4[0] || key->l4[d][1] != t->l4[1]) {
+    if (key->zone != t->zone || DP_READ_ONCE(key->proto) != t->proto
+        || !(DP_READ_ONCE(key->flags) & DP_CT_KEY_V6) != !t->v6 || key->l4[d][0] != t->l4[0]
+        || key->l4[d][1] != t->l4[1]) {
         return 0;
     }
     if (!t->v6) {
@@ -220,7 +222,7 @@ DP_INLINE void dp_ct_tuple_of(struct dp_ctx *ctx, __u32 index, __u32 d, struct d
     }
     t->zone = key->zone;
     t->proto = key->proto;
-    t->v6 = !!(key->flags & DP_CT_KEY_V6);
+    t->v6 = !!(DP_READ_ONCE(key->flags) & DP_CT_KEY_V6);
     t->pad = 0;
     for (int i = 0; i < 2; i++) {
         t->l4[i] = key->l4[d][i];
@@ -337,7 +339,7 @@ DP_STAGE int dp_ct_write(struct dp_ctx *ctx, struct dp_ct_md *md, __u16 zone, __
             return 0;
         }
         marks = dp_ct_marks_at(ctx, DP_READ_ONCE(key->marks));
-        if (key->flags & DP_CT_KEY_RELATED) {
+        if (DP_READ_ONCE(key->flags) & DP_CT_KEY_RELATED) {
             *original = cold->parent;
         } else {
             dp_ct_tuple_of(ctx, DP_CT_REF_INDEX(ref), 0, original);
@@ -365,7 +367,7 @@ DP_INLINE int dp_ct_set_marks(struct dp_ctx *ctx, struct dp_ct_md *md, const str
 {
     const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(ref));
 
-    if (!key || key->flags & DP_CT_KEY_RELATED || !(action->flags & (DP_CT_MARK | DP_CT_LABEL))) {
+    if (!key || DP_READ_ONCE(key->flags) & DP_CT_KEY_RELATED || !(action->flags & (DP_CT_MARK | DP_CT_LABEL))) {
         return 0;
     }
 

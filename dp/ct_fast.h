@@ -184,7 +184,7 @@ DP_INLINE void dp_ct_fast_write(struct dp_ctx *ctx, union dp_key *key, __u32 sta
                                 __u32 index)
 {
     const struct dp_ct_marks *marks = dp_ct_marks_at(ctx, DP_READ_ONCE(conn->marks));
-    const struct dp_ct_addr6 *a = conn->flags & DP_CT_KEY_V6 ? dp_ct_addr6_at(ctx, index) : 0;
+    const struct dp_ct_addr6 *a = DP_READ_ONCE(conn->flags) & DP_CT_KEY_V6 ? dp_ct_addr6_at(ctx, index) : 0;
 
     key->ct_mark = marks ? marks->mark : 0;
     key->ct_label[0] = marks ? marks->label[0] : 0;
@@ -240,7 +240,7 @@ DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union 
     struct dp_ct_life *life = dp_ct_lives_at(ctx, index);
     __u32 state = DP_CS_TRK | DP_CS_EST | (d ? DP_CS_RPL : 0);
 
-    if (!ref || !conn || !life || conn->flags & (DP_CT_KEY_ENGINE | DP_CT_KEY_RELATED)) {
+    if (!ref || !conn || !life || DP_READ_ONCE(conn->flags) & (DP_CT_KEY_ENGINE | DP_CT_KEY_RELATED)) {
         return 0;
     }
     run->version = DP_READ_ONCE(life->version);

@@ -114,7 +114,7 @@ DP_INLINE void dp_ct_free(struct dp_ctx *ctx, __u32 index)
         return;
     }
     dp_ct_hold(ctx, key->zone, -1);
-    key->flags = 0;
+    DP_WRITE_ONCE(key->flags, 0);
     DP_WRITE_ONCE(key->generation, key->generation + 1);
 
     __u64 free = DP_READ_ONCE(head->free);
@@ -323,7 +323,7 @@ DP_INLINE void dp_ct_leave(struct dp_ctx *ctx, __u32 index)
     if (head && key) {
         dp_ct_unpublish(ctx, index, 0);
         dp_ct_unpublish(ctx, index, 1);
-        dp_ct_discount(ctx, head, key->zone, key->limit_seq, key->flags);
+        dp_ct_discount(ctx, head, key->zone, key->limit_seq, DP_READ_ONCE(key->flags));
     }
 }
 
@@ -375,9 +375,20 @@ DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const s
     life->version++;
     flags |= DP_CT_FILL_MORE(ctx, run, action, index);
     DP_WRITE_ONCE(life->state, words.state);
-    DP_CT_RELEASE();            /* The sweeper looks at the lives of entries that are in use. */
-    DP_WRITE_ONCE(key->flags, flags | DP_CT_KEY_USED | (run->tuple.v6 ? DP_CT_KEY_V6 : 0));
+    DP_WRITE_ONCE(key->flags, flags | (run->tuple.v6 ? DP_CT_KEY_V6 : 0));
     return 1;
+}
+
+/* Connection 'index' is in the buckets, or in one and dead: from now on userspace may take it out.  A packet may have
+ * killed it meanwhile; if userspace had seen it then, it would have left before its second slot. */
+DP_INLINE void dp_ct_hand_over(struct dp_ctx *ctx, __u32 index)
+{
+    struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
+
+    if (key) {
+        DP_CT_RELEASE();
+        DP_WRITE_ONCE(key->flags, DP_READ_ONCE(key->flags) | DP_CT_KEY_USED);
+    }
 }
 
 DP_INLINE int dp_ct_same(const struct dp_ct_tuple *a, const struct dp_ct_tuple *b)
@@ -415,10 +426,12 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
         run->ref = DP_CT_REF(index - 1, 0);
         if (dp_ct_publish(ctx, &run->tuple, run->ref)) {
             if (dp_ct_same(&run->tuple, &run->reply) || dp_ct_publish(ctx, &run->reply, run->ref | 1)) {
+                dp_ct_hand_over(ctx, index - 1);
                 return DP_CT_MADE;
             }
             /* Somebody may have found it by now: the sweeper gets it. */
             dp_ct_kill(ctx, index - 1);
+            dp_ct_hand_over(ctx, index - 1);
             run->ref = 0;
             return dp_ct_refuse(ctx, run, DP_CT_REFUSED_FULL);
         }

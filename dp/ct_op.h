@@ -111,7 +111,7 @@ DP_INLINE int dp_ct_would_remark(struct dp_ctx *ctx, const struct dp_ct_key *key
     const struct dp_ct_marks *marks = dp_ct_marks_at(ctx, DP_READ_ONCE(key->marks));
     __u64 differs = 0;
 
-    if (!(action->flags & (DP_CT_MARK | DP_CT_LABEL)) || key->flags & DP_CT_KEY_RELATED) {
+    if (!(action->flags & (DP_CT_MARK | DP_CT_LABEL)) || DP_READ_ONCE(key->flags) & DP_CT_KEY_RELATED) {
         return 0;
     }
     if (!marks) {
@@ -152,7 +152,7 @@ DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
     if (run->ref) {
         const struct dp_ct_key *key = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref));
 
-        if (!key || key->flags & DP_CT_KEY_ENGINE) {
+        if (!key || DP_READ_ONCE(key->flags) & DP_CT_KEY_ENGINE) {
             return -DP_REASON_UP_CT_HELPER;
         }
         if (dp_ct_would_remark(ctx, key, &here->action)) {

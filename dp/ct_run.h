@@ -100,7 +100,7 @@ DP_INLINE int dp_ct_update(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 now)
         run->md.state |= DP_CS_REL | rpl;
         return 0;
     }
-    if (key && key->flags & DP_CT_KEY_RELATED) {
+    if (key && DP_READ_ONCE(key->flags) & DP_CT_KEY_RELATED) {
         run->md.state |= DP_CS_REL;
     }
     if (run->tuple.proto == DP_IP_TCP) {

@@ -25,8 +25,8 @@
  *   A packet       judges once, from what it read; then merges each word that it changes, with compare-and-swap
  *                  (dp/ct_tcp.h).  No lock: a writer that is killed leaves nothing behind.
  *   Making         locks the buckets of both tuples (compare-and-swap, DP_CT_LOCK_TRIES times, never waiting), looks
- *                  again, takes an index from the free list, fills the entry, publishes the slots, unlocks
- *                  (dp/ct_new.h).
+ *                  again, takes an index from the free list, fills the entry, publishes the slots, sets
+ *                  DP_CT_KEY_USED, before which the sweeper leaves it alone, unlocks (dp/ct_new.h).
  *   Killing        sets DP_CT_DEAD in 'state': from then on no lookup finds the connection.  Anybody may: a packet that
  *                  begins a connection anew does, the sweeper does with what has expired.
  *   Sweeping       userspace alone, one thread at a time: kill, empty the slots of both tuples, subtract from
@@ -144,7 +144,8 @@ struct dp_ct_key {
 };
 _Static_assert(sizeof(struct dp_ct_key) == 64, "key of a connection layout");
 
-#define DP_CT_KEY_USED 1        /* Not free. */
+/* 'flags'.  The first changes while packets read them, the others stay while the entry is one connection's. */
+#define DP_CT_KEY_USED 1        /* Made, and did not leave yet. */
 #define DP_CT_KEY_V6 2
 #define DP_CT_KEY_ENGINE 4      /* Its packets are the engine's: a helper reads them. */
 #define DP_CT_KEY_RELATED 8     /* Expected by a helper: cold[] has its parent's tuple. */

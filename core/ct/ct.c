@@ -190,54 +190,6 @@ void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
     ct->limbo[ct->n_limbo++] = index;
 }
 
-static bool is_in_bucket(const struct oxdp_ct *ct, uint32_t no, uint64_t slot)
-{
-    for (int i = 0; i < DP_CT_SLOTS; i++) {
-        if (DP_READ_ONCE(ct->mem.buckets[no].slot[i]) == slot) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether lookups of tuple 't' find 'ref'. */
-static bool is_published(const struct oxdp_ct *ct, const struct dp_ct_tuple *t, uint32_t ref)
-{
-    uint32_t last = ct->mem.head->bucket_last;
-    uint64_t hash = dp_ct_hash(ct->mem.head, t);
-    uint64_t slot = DP_CT_SLOT(dp_hash_tag(hash), ref);
-
-    return is_in_bucket(ct, dp_hash_bucket(hash, last), slot)
-        || is_in_bucket(ct, dp_hash_alternative(hash, last), slot);
-}
-
-/* Whether dp_ct_insert() is done with connection 'index', which is in use.  Before that its buckets may be full, and
- * dp_ct_insert() frees it; or another slot follows, whose tuple others read when it dies. */
-static bool is_made(struct oxdp_ct *ct, uint32_t index)
-{
-    struct dp_ct_tuple t[2];
-
-    if (DP_READ_ONCE(ct->mem.lives[index].state) & DP_CT_DEAD) {
-        return true;            /* Others may have taken its slots. */
-    }
-    dp_ct_tuple_of(&ct->ctx, index, 0, &t[0]);
-    dp_ct_tuple_of(&ct->ctx, index, 1, &t[1]);
-    return is_published(ct, &t[0], DP_CT_REF(index, 0))
-        && (dp_ct_same(&t[0], &t[1]) || is_published(ct, &t[1], DP_CT_REF(index, 1)));
-}
-
-/* Connection 'index' leaves, if 'generation' is still its own and it is not being made.  Returns whether it did. */
-static bool leave_made(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
-    OXDP_REQUIRES(oxdp_ct_mutex)
-{
-    bool leaves = is_made(ct, index) && DP_READ_ONCE(ct->mem.keys[index].generation) == generation;
-
-    if (leaves) {
-        oxdp_ct_leave(ct, index);
-    }
-    return leaves;
-}
-
 /* The entries in use are mostly the first ones, because free ones are used last in, first out: a round ends when it has
  * seen as many as there were. */
 bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
@@ -256,12 +208,11 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
     }
     for (; ct->sweep_next < last && ct->sweep_seen < ct->sweep_wanted; ct->sweep_next++) {
         const struct dp_ct_key *key = &ct->mem.keys[ct->sweep_next];
-        uint32_t generation = DP_READ_ONCE(key->generation);
 
         if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED) {
             ct->sweep_seen++;
             if (dp_ct_expired(&ct->ctx, key, &ct->mem.lives[ct->sweep_next], now)) {
-                leave_made(ct, ct->sweep_next, generation);
+                oxdp_ct_leave(ct, ct->sweep_next);
             }
         }
     }
@@ -298,9 +249,6 @@ static void free_first(struct oxdp_ct *ct, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         struct dp_ct_key *key = &ct->mem.keys[ct->limbo[i]];
 
-        /* If it died while a program made it, that has put it into a bucket since. */
-        dp_ct_unpublish(&ct->ctx, ct->limbo[i], 0);
-        dp_ct_unpublish(&ct->ctx, ct->limbo[i], 1);
         oxdp_ct_marks_put(ct, key->marks);      /* Which a program may have given it after it left. */
         key->marks = 0;
         ct->mem.cold[ct->limbo[i]] = (struct dp_ct_cold) { 0 };
@@ -329,10 +277,10 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
     oxdp_ct_lock(ct);
     for (uint32_t i = 0; i < ct->mem.n_keys; i++) {
         const struct dp_ct_key *key = &ct->mem.keys[i];
-        uint32_t generation = DP_READ_ONCE(key->generation);
 
         if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED && (zone < 0 || key->zone == zone)) {
-            n += leave_made(ct, i, generation);
+            oxdp_ct_leave(ct, i);
+            n++;
         }
         if (i % AT_ONCE == AT_ONCE - 1) {
             let_others(ct);
@@ -344,9 +292,11 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
 
 void oxdp_ct_remove(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
 {
+    const struct dp_ct_key *key = &ct->mem.keys[index];
+
     oxdp_ct_lock(ct);
-    if (DP_READ_ONCE(ct->mem.keys[index].flags) & DP_CT_KEY_USED) {
-        leave_made(ct, index, generation);
+    if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED && DP_READ_ONCE(key->generation) == generation) {
+        oxdp_ct_leave(ct, index);
     }
     oxdp_ct_unlock(ct);
 }
@@ -387,7 +337,7 @@ bool oxdp_ct_remark(struct oxdp_ct *ct, uint32_t ref, uint32_t mark, const uint6
     bool fits = true;
 
     oxdp_ct_lock(ct);
-    if (key->flags & DP_CT_KEY_USED) {
+    if (DP_READ_ONCE(key->flags) & DP_CT_KEY_USED) {
         uint32_t i = oxdp_ct_marks_get(ct, mark, label);
 
         fits = i || !(mark || label[0] || label[1]);

@@ -17,7 +17,7 @@ static void find_used(const struct oxdp_ct *ct, bool used[OXDP_CT_POLICIES])
 {
     memset(used, 0, OXDP_CT_POLICIES * sizeof *used);
     for (uint32_t i = 0; i < ct->mem.n_keys; i++) {
-        if (ct->mem.keys[i].flags & DP_CT_KEY_USED) {
+        if (__atomic_load_n(&ct->mem.keys[i].flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED) {
             used[ct->mem.keys[i].policy % OXDP_CT_POLICIES] = true;
         }
     }

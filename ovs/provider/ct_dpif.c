@@ -137,7 +137,7 @@ entry_to_dpif(struct oxdp_ct *tables, uint32_t index, uint32_t now,
     tuple_to_dpif(&tuple, &entry->tuple_orig);
     dp_ct_tuple_of(&ctx, index, 1, &tuple);
     tuple_to_dpif(&tuple, &entry->tuple_reply);
-    if (key->flags & DP_CT_KEY_RELATED) {
+    if (DP_READ_ONCE(key->flags) & DP_CT_KEY_RELATED) {
         tuple_to_dpif(&t->cold[index].parent, &entry->tuple_parent);
     }
     entry->zone = key->zone;

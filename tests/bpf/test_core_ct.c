@@ -172,7 +172,8 @@ static uint32_t begin_insert(struct oxdp_ct *ct, struct dp_ct_run *run)
     return first - 1;
 }
 
-/* A flush in the middle of dp_ct_insert() leaves the connection alone: the second slot would follow after it. */
+/* A flush in the middle of dp_ct_insert() leaves the connection alone: the second slot would follow after it.  Also if
+ * a packet has killed it meanwhile: its entry would be free while others meet it in that slot. */
 static void test_flush_of_what_is_half_made(void **state)
 {
     struct oxdp_ct *ct = make_tables(N, false, NULL);
@@ -182,8 +183,15 @@ static void test_flush_of_what_is_half_made(void **state)
 
     assert_true(dp_ct_publish(&ctx, &run.tuple, DP_CT_REF(index, 0)));
     assert_int_equal(oxdp_ct_flush(ct, 2), 0);
+    dp_ct_kill(&ctx, index);
+    sweep(ct, NOW);
+    assert_int_equal(n_conns(ct), 1);
+    assert_int_equal(ctx.ct->head->n_held, 1);
     assert_true(dp_ct_publish(&ctx, &run.reply, DP_CT_REF(index, 1)));
+    dp_ct_hand_over(&ctx, index);
     assert_int_equal(oxdp_ct_flush(ct, 2), 1);
+    sweep(ct, NOW);
+    assert_int_equal(n_free(ct), N);
     oxdp_ct_destroy(ct);
 }
 
