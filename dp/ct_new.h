@@ -150,8 +150,12 @@ DP_INLINE int dp_ct_take_slot(struct dp_ctx *ctx, const struct dp_ct_head *head,
     return 1;
 }
 
-/* Publishes 'ref' in bucket number 'no', in a slot that is free or whose connection is dead. */
-DP_INLINE int dp_ct_publish_in(struct dp_ctx *ctx, const struct dp_ct_head *head, __u32 no, __u64 slot)
+/* Where a tuple stands: bucket number and slot. */
+#define DP_CT_PLACE(NO, I) ((__u64) (NO) << 4 | (I) | 8)
+
+/* Publishes 'slot' in bucket number 'no', in place of one that is free or whose connection is dead.  Returns
+ * DP_CT_PLACE(), or 0 if there is no room. */
+DP_INLINE __u64 dp_ct_publish_in(struct dp_ctx *ctx, const struct dp_ct_head *head, __u32 no, __u64 slot)
 {
     const struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, no);
 
@@ -161,14 +165,15 @@ DP_INLINE int dp_ct_publish_in(struct dp_ctx *ctx, const struct dp_ct_head *head
 
         if ((!old || (life && DP_READ_ONCE(life->state) & DP_CT_DEAD))
             && dp_ct_take_slot(ctx, head, no, i, old, slot)) {
-            return 1;
+            return DP_CT_PLACE(no, i);
         }
     }
     return 0;
 }
 
-/* Makes lookups of 't' find 'ref'.  Returns 0 if there is no room. */
-DP_STAGE int dp_ct_publish(struct dp_ctx *ctx, const struct dp_ct_tuple *t, __u32 ref)
+/* Makes lookups of 't' find 'ref'; DP_CT_RESERVED: takes a place, to which dp_ct_settle() gives what it is to find.
+ * Returns DP_CT_PLACE(), or 0 if there is no room. */
+DP_STAGE __u64 dp_ct_publish(struct dp_ctx *ctx, const struct dp_ct_tuple *t, __u32 ref)
 {
     const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
     struct dp_ct_bucket *bucket;
@@ -184,19 +189,43 @@ DP_STAGE int dp_ct_publish(struct dp_ctx *ctx, const struct dp_ct_tuple *t, __u3
 
     __u64 slot = DP_CT_SLOT(dp_hash_tag(hash), ref);
     __u32 elsewhere = dp_hash_alternative(hash, head->bucket_last);
+    __u64 place = dp_ct_publish_in(ctx, head, dp_hash_bucket(hash, head->bucket_last), slot);
 
-    if (dp_ct_publish_in(ctx, head, dp_hash_bucket(hash, head->bucket_last), slot)) {
-        return 1;
+    if (place) {
+        return place;
     }
     if (elsewhere == dp_hash_bucket(hash, head->bucket_last)) {
         return 0;
     }
     __sync_fetch_and_add(&bucket->n_elsewhere, 1);
-    if (dp_ct_publish_in(ctx, head, elsewhere, slot)) {
-        return 1;
+    place = dp_ct_publish_in(ctx, head, elsewhere, slot);
+    if (!place) {
+        __sync_fetch_and_add(&bucket->n_elsewhere, -1);
     }
-    __sync_fetch_and_add(&bucket->n_elsewhere, -1);
-    return 0;
+    return place;
+}
+
+/* Lookups of 't', which has 'place' reserved, find 'ref'; 0: nothing, and the place is free. */
+DP_INLINE void dp_ct_settle(struct dp_ctx *ctx, const struct dp_ct_tuple *t, __u64 place, __u32 ref)
+{
+    const struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
+    struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, place >> 4), *home;
+    __u32 i = place & 7;
+    __u64 hash;
+
+    if (!head || !bucket || i >= DP_CT_SLOTS) {
+        return;
+    }
+    if (ref) {
+        DP_CT_RELEASE();
+        DP_WRITE_ONCE(bucket->slot[i], DP_READ_ONCE(bucket->slot[i]) - DP_CT_RESERVED + ref);
+        return;
+    }
+    home = dp_ct_bucket_of(ctx, head, t, &hash);
+    DP_WRITE_ONCE(bucket->slot[i], 0);
+    if (home && home != bucket) {
+        __sync_fetch_and_add(&home->n_elsewhere, -1);
+    }
 }
 
 /* Lookups of direction 'd' of connection 'index' do not find it any more. */
@@ -379,8 +408,8 @@ DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const s
     return 1;
 }
 
-/* Connection 'index' is in the buckets, or in one and dead: from now on userspace may take it out.  A packet may have
- * killed it meanwhile; if userspace had seen it then, it would have left before its second slot. */
+/* Connection 'index' is in the buckets: from now on userspace may take it out.  A packet may have killed it meanwhile;
+ * if userspace had seen it then, it would have left before its second slot. */
 DP_INLINE void dp_ct_hand_over(struct dp_ctx *ctx, __u32 index)
 {
     struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
@@ -395,6 +424,25 @@ DP_INLINE int dp_ct_same(const struct dp_ct_tuple *a, const struct dp_ct_tuple *
 {
     return a->addr[0][0] == b->addr[0][0] && a->addr[0][1] == b->addr[0][1] && a->addr[1][0] == b->addr[1][0]
         && a->addr[1][1] == b->addr[1][1] && a->l4[0] == b->l4[0] && a->l4[1] == b->l4[1];
+}
+
+/* Makes lookups of both tuples find connection run->ref.  Returns 0, and nobody has seen it, if one has no place. */
+DP_INLINE int dp_ct_publish_both(struct dp_ctx *ctx, const struct dp_ct_run *run)
+{
+    __u64 second;
+
+    if (dp_ct_same(&run->tuple, &run->reply)) {
+        return dp_ct_publish(ctx, &run->tuple, run->ref) != 0;
+    }
+    second = dp_ct_publish(ctx, &run->reply, DP_CT_RESERVED);
+    if (!second) {
+        return 0;
+    }
+
+    int first = dp_ct_publish(ctx, &run->tuple, run->ref) != 0;
+
+    dp_ct_settle(ctx, &run->reply, second, first ? run->ref | 1 : 0);
+    return first;
 }
 
 /* Makes the connection of run->tuple and run->reply, whose buckets are locked. */
@@ -424,16 +472,9 @@ DP_STAGE int dp_ct_insert(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     index = dp_ct_allocate(ctx, head);
     if (index && dp_ct_fill(ctx, run, action, DP_CT_COUNTED(flags, seq), (__u64) now << 32 | (index - 1))) {
         run->ref = DP_CT_REF(index - 1, 0);
-        if (dp_ct_publish(ctx, &run->tuple, run->ref)) {
-            if (dp_ct_same(&run->tuple, &run->reply) || dp_ct_publish(ctx, &run->reply, run->ref | 1)) {
-                dp_ct_hand_over(ctx, index - 1);
-                return DP_CT_MADE;
-            }
-            /* Somebody may have found it by now: the sweeper gets it. */
-            dp_ct_kill(ctx, index - 1);
+        if (dp_ct_publish_both(ctx, run)) {
             dp_ct_hand_over(ctx, index - 1);
-            run->ref = 0;
-            return dp_ct_refuse(ctx, run, DP_CT_REFUSED_FULL);
+            return DP_CT_MADE;
         }
         run->ref = 0;
         dp_ct_free(ctx, index - 1);

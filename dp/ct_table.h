@@ -25,7 +25,7 @@
  *   A packet       judges once, from what it read; then merges each word that it changes, with compare-and-swap
  *                  (dp/ct_tcp.h).  No lock: a writer that is killed leaves nothing behind.
  *   Making         locks the buckets of both tuples (compare-and-swap, DP_CT_LOCK_TRIES times, never waiting), looks
- *                  again, takes an index from the free list, fills the entry, publishes the slots, sets
+ *                  again, takes an index from the free list, fills the entry, takes both slots, sets
  *                  DP_CT_KEY_USED, before which the sweeper leaves it alone, unlocks (dp/ct_new.h).
  *   Killing        sets DP_CT_DEAD in 'state': from then on no lookup finds the connection.  Anybody may: a packet that
  *                  begins a connection anew does, the sweeper does with what has expired.
@@ -108,6 +108,7 @@ _Static_assert(sizeof(struct dp_ct_head) == 256, "head of connections layout");
 #define DP_CT_REF(INDEX, REPLY) (((INDEX) + 1) << 1 | (REPLY))
 #define DP_CT_REF_INDEX(REF) (((REF) >> 1) - 1)
 #define DP_CT_REF_REPLY(REF) ((REF) & 1)
+#define DP_CT_RESERVED 1        /* In a slot: of a connection that is being made.  No lookup finds it. */
 
 /* One line of hash table.  A slot holds a tag, which is the high half of the tuple's hash, and a reference; or 0.  A
  * tuple whose bucket is full stands in its alternative bucket (dp_hash_alternative()); 'n_elsewhere' counts those. */

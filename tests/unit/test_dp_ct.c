@@ -278,6 +278,62 @@ static void test_full(void **state)
     ct_world_destroy(&w);
 }
 
+/* Fills what is free in the buckets of tuple 't' with the living connection 'ref'.  Returns how many places it was. */
+static uint32_t fill_buckets(struct ct_world *w, const struct dp_ct_tuple *t, uint32_t ref)
+{
+    uint64_t hash = dp_ct_hash(w->tables.head, t);
+    uint32_t last = w->tables.head->bucket_last, n = 0;
+
+    for (int i = 0; i < 2 * DP_CT_SLOTS; i++) {
+        uint32_t no = i % 2 ? dp_hash_alternative(hash, last) : dp_hash_bucket(hash, last);
+        __u64 *slot = &w->tables.buckets[no].slot[i / 2];
+
+        n += !*slot;
+        *slot = *slot ? *slot : DP_CT_SLOT(0, ref);
+    }
+    return n;
+}
+
+static void empty_buckets(struct ct_world *w, uint32_t ref)
+{
+    for (uint32_t i = 0; i < w->tables.n_buckets; i++) {
+        for (int k = 0; k < DP_CT_SLOTS; k++) {
+            __u64 *slot = &w->tables.buckets[i].slot[k];
+
+            *slot = *slot == DP_CT_SLOT(0, ref) ? 0 : *slot;
+        }
+    }
+}
+
+/* Of either tuple no place is free: packets make no connection, and use up no entry. */
+static void test_one_tuple_has_no_place(void **state)
+{
+    struct dp_ct_action action = { .zone = 7, .flags = DP_CT_COMMIT };
+
+    for (int d = 0; d < 2; d++) {
+        struct dp_ct_tuple t[2] = { tuple(1, 1) };
+        struct ct_world w;
+        uint32_t other, ref;
+
+        dp_ct_reverse(&t[1], &t[0]);
+        ct_world_init(&w, 64, 64);
+        assert_int_equal(make(&w, &action, tuple(2, 2), &other), DP_CT_MADE);
+        assert_true(fill_buckets(&w, &t[d], other));
+        for (int i = 0; i < 10; i++) {
+            assert_int_equal(make(&w, &action, t[0], &ref), DP_CT_REFUSED);
+            assert_false(ref);
+        }
+        assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_FULL], 10);
+        assert_int_equal(w.tables.head->n_held, 1);
+        empty_buckets(&w, other);
+        check(&w, 1);
+        assert_int_equal(make(&w, &action, t[0], &ref), DP_CT_MADE);
+        assert_int_equal(dp_ct_find(&w.ctx, &t[1], NOW), ref | 1);
+        check(&w, 2);
+        ct_world_destroy(&w);
+    }
+}
+
 /* A tuple that is begun again and again between two sweeps: slots of the dead are used again. */
 static void test_dead_slots_are_taken(void **state)
 {
@@ -411,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_share),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_one_tuple_has_no_place),
         cmocka_unit_test(test_dead_slots_are_taken),
         cmocka_unit_test(test_locked),
         cmocka_unit_test(test_nat_uses_its_range),
