@@ -343,7 +343,7 @@ DP_INLINE void dp_ct_discount(struct dp_ctx *ctx, struct dp_ct_head *head, __u16
 }
 
 /* Userspace alone: the dead connection 'index' is in no bucket and no count any more.  After a grace period
- * dp_ct_free() makes it available. */
+ * dp_ct_free() makes it available.  core/ct/ct.c does the same in steps. */
 DP_INLINE void dp_ct_leave(struct dp_ctx *ctx, __u32 index)
 {
     struct dp_ct_head *head = dp_ct_head_at(ctx, 0);

@@ -29,9 +29,9 @@
  *                  DP_CT_KEY_USED, before which the sweeper leaves it alone, unlocks (dp/ct_new.h).
  *   Killing        sets DP_CT_DEAD in 'state': from then on no lookup finds the connection.  Anybody may: a packet that
  *                  begins a connection anew does, the sweeper does with what has expired.
- *   Sweeping       userspace alone, one thread at a time: kill, empty the slots of both tuples, subtract from
- *                  'n_conns' and from the zone's count (dp_ct_leave() of dp/ct_new.h), wait until no reader can hold
- *                  the index, 'generation' + 1, push it on the free list (dp_ct_free()).
+ *   Sweeping       userspace alone, one thread at a time: kill, subtract from 'n_conns' and from the zone's count,
+ *                  clear DP_CT_KEY_USED, empty the slots of both tuples, wait until no reader can hold the index,
+ *                  'generation' + 1, push it on the free list (dp_ct_free() of dp/ct_new.h).
  *   A killed maker leaves an index that is neither free nor in a bucket, and perhaps a lock.  Locks of userspace have
  *                  DP_CT_LOCK_USER set, so the next process clears them and counts everything anew.
  *

@@ -10,6 +10,7 @@
 #include "dp/ct_new.h"
 
 #define AT_ONCE 4096            /* Entries looked at, or freed, before others get the mutex. */
+#define TAKEN_OUT_AT_ONCE 512   /* Connections whose buckets, which lie anywhere, are looked for. */
 
 static int init_head(struct oxdp_ct *);
 static int inherit(struct oxdp_ct *, const int old_fd[OXDP_CT_N_TABLES]);
@@ -35,8 +36,9 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
     if (err) {
         goto error;
     }
+    ct->ended = calloc(config->n, sizeof *ct->ended);
     ct->limbo = calloc(config->n, sizeof *ct->limbo);
-    err = !ct->limbo ? -ENOMEM : ct->adopted ? 0 : init_head(ct);
+    err = !ct->ended || !ct->limbo ? -ENOMEM : ct->adopted ? 0 : init_head(ct);
     err = err ? err : oxdp_ct_marks_create(ct);
     err = err ? err : ct->adopted ? oxdp_ct_adopt(ct) : has_old ? inherit(ct, old_fd) : 0;
     if (err) {
@@ -67,6 +69,7 @@ void oxdp_ct_destroy(struct oxdp_ct *ct)
         oxdp_ct_paths_destroy(ct);
         oxdp_ct_marks_destroy(ct);
         forget_old(ct);
+        free(ct->ended);
         free(ct->limbo);
         free(ct->inherited);
         pthread_mutex_destroy(&ct->mutex);
@@ -177,17 +180,19 @@ void oxdp_ct_inherited(const struct oxdp_ct *ct, uint32_t *kept, uint32_t *lost)
     *lost = ct->lost;
 }
 
+/* Its buckets are left to reclaiming, because who flushes a zone waits: they are what takes time. */
 void oxdp_ct_leave(struct oxdp_ct *ct, uint32_t index)
 {
     struct dp_ct_key *key = &ct->mem.keys[index];
+    uint8_t flags = key->flags;
 
-    if (ct->config.left) {
+    if (ct->config.left && flags & DP_CT_KEY_ENGINE) {
         ct->config.left(ct->config.aux, index);
     }
     dp_ct_kill(&ct->ctx, index);
-    dp_ct_leave(&ct->ctx, index);
-    DP_WRITE_ONCE(key->flags, key->flags & ~DP_CT_KEY_USED);
-    ct->limbo[ct->n_limbo++] = index;
+    dp_ct_discount(&ct->ctx, ct->mem.head, key->zone, key->limit_seq, flags);
+    DP_WRITE_ONCE(key->flags, flags & ~DP_CT_KEY_USED);
+    ct->ended[ct->n_ended++] = index;
 }
 
 /* The entries in use are mostly the first ones, because free ones are used last in, first out: a round ends when it has
@@ -224,22 +229,39 @@ bool oxdp_ct_sweep(struct oxdp_ct *ct, uint32_t now, uint32_t max)
     return ended;
 }
 
-bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
-{
-    bool any = oxdp_ct_paths_sweep(ct);
-
-    oxdp_ct_lock(ct);
-    ct->n_waiting = ct->n_limbo;
-    any |= oxdp_ct_marks_reclaim_begin(ct) || ct->n_waiting;
-    oxdp_ct_unlock(ct);
-    return any;
-}
-
 static void let_others(struct oxdp_ct *ct)
     OXDP_REQUIRES(oxdp_ct_mutex)
 {
     oxdp_ct_unlock(ct);
     oxdp_ct_lock(ct);
+}
+
+/* Takes connections that ended out of their buckets. */
+static void take_out(struct oxdp_ct *ct)
+    OXDP_REQUIRES(oxdp_ct_mutex)
+{
+    for (uint32_t i = 0; i < TAKEN_OUT_AT_ONCE && ct->n_ended; i++) {
+        uint32_t index = ct->ended[--ct->n_ended];
+
+        dp_ct_unpublish(&ct->ctx, index, 0);
+        dp_ct_unpublish(&ct->ctx, index, 1);
+        ct->limbo[ct->n_limbo++] = index;
+    }
+}
+
+bool oxdp_ct_reclaim_begin(struct oxdp_ct *ct)
+{
+    bool any = oxdp_ct_paths_sweep(ct);
+
+    oxdp_ct_lock(ct);
+    while (ct->n_ended) {
+        take_out(ct);
+        let_others(ct);
+    }
+    ct->n_waiting = ct->n_limbo;
+    any |= oxdp_ct_marks_reclaim_begin(ct) || ct->n_waiting;
+    oxdp_ct_unlock(ct);
+    return any;
 }
 
 /* Frees the first 'n' of those that reclaiming began with. */
@@ -293,9 +315,11 @@ uint32_t oxdp_ct_flush(struct oxdp_ct *ct, int zone)
 void oxdp_ct_remove(struct oxdp_ct *ct, uint32_t index, uint32_t generation)
 {
     const struct dp_ct_key *key = &ct->mem.keys[index];
+    uint8_t flags;
 
     oxdp_ct_lock(ct);
-    if (__atomic_load_n(&key->flags, __ATOMIC_ACQUIRE) & DP_CT_KEY_USED && DP_READ_ONCE(key->generation) == generation) {
+    flags = __atomic_load_n(&key->flags, __ATOMIC_ACQUIRE);
+    if (flags & DP_CT_KEY_USED && DP_READ_ONCE(key->generation) == generation) {
         oxdp_ct_leave(ct, index);
     }
     oxdp_ct_unlock(ct);

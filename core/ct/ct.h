@@ -5,8 +5,8 @@
  * may be called by any thread, too: they take a mutex of the tables for some tens of microseconds.  Two are of one
  * thread alone, the sweeper: oxdp_ct_sweep() and oxdp_ct_reclaim_*().
  *
- * A connection ends in steps.  It is killed: no lookup finds it.  It leaves: it is in no bucket and in no count.  Its
- * index waits until no reader can hold it, which is the sweeper's business, and is free then. */
+ * A connection ends in steps.  It leaves: it is dead, so no lookup finds it, and in no count.  The rest is done by the
+ * sweeper: it is taken out of its buckets, its index waits until no reader can hold it, and is free then. */
 #ifndef OXDP_CT_H
 #define OXDP_CT_H 1
 
@@ -53,7 +53,7 @@ struct oxdp_ct_config {
     uint32_t hz;                /* Ticks in a second. */
     bool maps;                  /* BPF maps, which programs and the next process can share; else memory of this
                                  * process. */
-    /* A connection leaves: its entry is still there.  Called with the mutex.  May be NULL. */
+    /* A connection leaves that has DP_CT_KEY_ENGINE: its entry is still there.  Called with the mutex.  May be NULL. */
     void (*left)(void *aux, uint32_t index);
     const struct oxdp_ct_layout *layout;        /* Of the previous instance's tables, all of them; NULL: it is ours. */
     /* Waits until no program runs that ran when it was called.  May be NULL if none make connections. */
@@ -103,13 +103,14 @@ void oxdp_ct_inherited(const struct oxdp_ct *, uint32_t *kept, uint32_t *lost);
  * through all connections has ended. */
 bool oxdp_ct_sweep(struct oxdp_ct *, uint32_t now, uint32_t max);
 
-/* Frees the indexes of what left before the first, and paths that are out of date: the caller waits between the two
+/* Takes out and frees what left before the first, and frees paths that are out of date: the caller waits between both
  * until no reader can hold them.  The first returns false if there is nothing to free; then the second must not
  * follow. */
 bool oxdp_ct_reclaim_begin(struct oxdp_ct *);
 void oxdp_ct_reclaim_end(struct oxdp_ct *);
 
-/* The connections of 'zone' (-1: all) leave; one that a program is making may stay.  Returns how many. */
+/* The connections of 'zone' (-1: all) leave, before it returns; one that a program is making may stay.  Returns how
+ * many. */
 uint32_t oxdp_ct_flush(struct oxdp_ct *, int zone);
 
 /* The connection 'index' leaves, if 'generation' is still its own. */

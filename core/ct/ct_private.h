@@ -36,7 +36,9 @@ struct oxdp_ct {
     uint8_t path_rounds[DP_PATH_MAX];   /* since how many rounds. */
 
     pthread_mutex_t mutex;      /* oxdp_ct_mutex: of all below, and of who lets connections leave. */
-    uint32_t *limbo OXDP_GUARDED_BY(oxdp_ct_mutex);         /* Indexes that left and are not free yet, 'n' at most, */
+    uint32_t *ended OXDP_GUARDED_BY(oxdp_ct_mutex);         /* Indexes that left and may be in buckets; 'n' at most. */
+    uint32_t n_ended OXDP_GUARDED_BY(oxdp_ct_mutex);
+    uint32_t *limbo OXDP_GUARDED_BY(oxdp_ct_mutex);         /* Those that are not, and not free yet, 'n' at most, */
     uint32_t n_limbo OXDP_GUARDED_BY(oxdp_ct_mutex);
     uint32_t n_waiting OXDP_GUARDED_BY(oxdp_ct_mutex);      /* and how many of them reclaiming began with. */
     uint32_t sweep_next OXDP_GUARDED_BY(oxdp_ct_mutex);     /* The sweeper's place, */
@@ -115,7 +117,7 @@ void oxdp_ct_other_close(struct oxdp_ct *);
 /* Rebuilds the free list from the entries' flags. */
 void oxdp_ct_list_free(struct oxdp_ct *);
 
-/* The connection 'index' leaves. */
+/* The connection 'index', which is in use, leaves: it is found by nobody, counted nowhere, and no dump has it. */
 void oxdp_ct_leave(struct oxdp_ct *, uint32_t index) OXDP_REQUIRES(oxdp_ct_mutex);
 
 /* core/ct/ct_marks.c.  Pairs of mark and label, of which each connection holds one.  The first four are called

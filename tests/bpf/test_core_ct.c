@@ -124,6 +124,54 @@ static void test_sweep(void **state)
     oxdp_ct_destroy(ct);
 }
 
+static uint32_t n_slots(struct oxdp_ct *ct)
+{
+    const struct dp_ct_tables *t = oxdp_ct_tables(ct);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n_buckets; i++) {
+        for (int k = 0; k < DP_CT_SLOTS; k++) {
+            n += t->buckets[i].slot[k] != 0;
+        }
+    }
+    return n;
+}
+
+/* When a flush returns, nothing of the zone is found, counted or dumped; the sweeper, which comes later, finds what is
+ * left to do.  Meanwhile its tuples begin other connections. */
+static void test_flush(void **state)
+{
+    struct oxdp_ct *ct = make_tables(N, false, NULL);
+    uint32_t limit, count, position = 0, index, again;
+
+    oxdp_ct_limit_set(ct, 1, N / 4);
+    for (uint32_t i = 0; i < N / 2; i++) {
+        assert_true(make(ct, i, 1 + i % 2, NULL));
+    }
+    assert_false(make(ct, N, 1, NULL));
+    assert_int_equal(oxdp_ct_flush(ct, 1), N / 4);
+    assert_int_equal(n_conns(ct), N / 4);
+    assert_true(oxdp_ct_limit_get(ct, 1, &limit, &count));
+    assert_int_equal(count, 0);
+    for (uint32_t i = 0; i < N / 2; i++) {
+        assert_int_equal(!find(ct, i, 1 + i % 2, false, NOW), i % 2 == 0);
+        assert_int_equal(!find(ct, i, 1 + i % 2, true, NOW), i % 2 == 0);
+    }
+    assert_false(oxdp_ct_next(ct, NOW, 1, &position, &index));
+    assert_int_equal(n_free(ct), N / 2);
+    again = make(ct, 0, 1, NULL);
+    assert_true(again);
+    sweep(ct, NOW);
+    assert_int_equal(n_free(ct), N * 3 / 4 - 1);
+    assert_int_equal(n_slots(ct), 2 * (N / 4 + 1));
+    assert_int_equal(find(ct, 0, 1, true, NOW), again | 1);
+    assert_int_equal(oxdp_ct_flush(ct, -1), N / 4 + 1);
+    sweep(ct, NOW);
+    assert_int_equal(n_free(ct), N);
+    assert_int_equal(n_slots(ct), 0);
+    oxdp_ct_destroy(ct);
+}
+
 /* Only what left before reclaiming began is freed by it. */
 static void test_reclaim(void **state)
 {
@@ -559,7 +607,7 @@ static void test_other_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sweep), cmocka_unit_test(test_reclaim),
+        cmocka_unit_test(test_sweep), cmocka_unit_test(test_flush), cmocka_unit_test(test_reclaim),
         cmocka_unit_test(test_flush_of_what_is_half_made), cmocka_unit_test(test_flush_of_what_has_no_place),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_policies), cmocka_unit_test(test_limits), cmocka_unit_test(test_adopt),
