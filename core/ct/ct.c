@@ -36,8 +36,8 @@ int oxdp_ct_create(const struct oxdp_ct_config *config, const int old_fd[OXDP_CT
     if (err) {
         goto error;
     }
-    ct->ended = calloc(config->n, sizeof *ct->ended);
-    ct->limbo = calloc(config->n, sizeof *ct->limbo);
+    ct->ended = oxdp_ct_memory_numbers(config->n);
+    ct->limbo = oxdp_ct_memory_numbers(config->n);
     err = !ct->ended || !ct->limbo ? -ENOMEM : ct->adopted ? 0 : init_head(ct);
     err = err ? err : oxdp_ct_marks_create(ct);
     err = err ? err : ct->adopted ? oxdp_ct_adopt(ct) : has_old ? inherit(ct, old_fd) : 0;
@@ -69,8 +69,8 @@ void oxdp_ct_destroy(struct oxdp_ct *ct)
         oxdp_ct_paths_destroy(ct);
         oxdp_ct_marks_destroy(ct);
         forget_old(ct);
-        free(ct->ended);
-        free(ct->limbo);
+        oxdp_ct_memory_free_numbers(ct->ended, ct->config.n);
+        oxdp_ct_memory_free_numbers(ct->limbo, ct->config.n);
         free(ct->inherited);
         pthread_mutex_destroy(&ct->mutex);
         free(ct);

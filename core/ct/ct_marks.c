@@ -8,6 +8,7 @@
 #include "dp/hash.h"
 
 struct oxdp_ct_marks_index {
+    uint32_t n_pairs;           /* Elements of the arrays by pair. */
     uint32_t n_chains;          /* A power of two. */
     uint32_t *chains;           /* By hash, the first pair; 0: none. */
     uint32_t *next;             /* By pair, the next one of its chain, or of the free ones. */
@@ -35,10 +36,11 @@ int oxdp_ct_marks_create(struct oxdp_ct *ct)
     while (m->n_chains < ct->mem.n_marks) {
         m->n_chains *= 2;
     }
-    m->chains = calloc(m->n_chains, sizeof *m->chains);
-    m->next = calloc(ct->mem.n_marks, sizeof *m->next);
-    m->limbo = calloc(ct->mem.n_marks, sizeof *m->limbo);
-    m->put_in = calloc(ct->mem.n_marks, sizeof *m->put_in);
+    m->n_pairs = ct->mem.n_marks;
+    m->chains = oxdp_ct_memory_numbers(m->n_chains);
+    m->next = oxdp_ct_memory_numbers(m->n_pairs);
+    m->limbo = oxdp_ct_memory_numbers(m->n_pairs);
+    m->put_in = oxdp_ct_memory_numbers(m->n_pairs);
     m->reclaiming = 1;
     return m->chains && m->next && m->limbo && m->put_in ? 0 : -ENOMEM;
 }
@@ -46,12 +48,14 @@ int oxdp_ct_marks_create(struct oxdp_ct *ct)
 void oxdp_ct_marks_destroy(struct oxdp_ct *ct)
     OXDP_NO_LOCK_ANALYSIS       /* Not shared any more. */
 {
-    if (ct->marks) {
-        free(ct->marks->chains);
-        free(ct->marks->next);
-        free(ct->marks->limbo);
-        free(ct->marks->put_in);
-        free(ct->marks);
+    struct oxdp_ct_marks_index *m = ct->marks;
+
+    if (m) {
+        oxdp_ct_memory_free_numbers(m->chains, m->n_chains);
+        oxdp_ct_memory_free_numbers(m->next, m->n_pairs);
+        oxdp_ct_memory_free_numbers(m->limbo, m->n_pairs);
+        oxdp_ct_memory_free_numbers(m->put_in, m->n_pairs);
+        free(m);
     }
 }
 

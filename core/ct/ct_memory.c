@@ -112,6 +112,19 @@ uint32_t oxdp_ct_memory_n(const int fd[OXDP_CT_N_TABLES])
     return n;
 }
 
+uint32_t *oxdp_ct_memory_numbers(size_t n)
+{
+    void *numbers = NULL;
+    int fd = -1;
+
+    return oxdp_ct_memory_table(n * sizeof(uint32_t), false, -1, &numbers, &fd) ? NULL : numbers;
+}
+
+void oxdp_ct_memory_free_numbers(uint32_t *numbers, size_t n)
+{
+    oxdp_ct_memory_unmap(numbers, n * sizeof *numbers, -1);
+}
+
 static bool has_size(int fd, size_t bytes)
 {
     struct bpf_map_info info = { 0 };

@@ -81,6 +81,10 @@ void oxdp_ct_memory_destroy(struct dp_ct_tables *, int fd[OXDP_CT_N_TABLES]);
 
 /* Makes one table, or maps the map 'old_fd' if that is not negative.  0 or a negative errno. */
 int oxdp_ct_memory_table(size_t bytes, bool maps, int old_fd, void **ret, int *ret_fd);
+/* Memory of this process for 'n' numbers, all zeros, of which nothing is touched before it is used; calloc() may write
+ * it all.  NULL if there is none. */
+uint32_t *oxdp_ct_memory_numbers(size_t n);
+void oxdp_ct_memory_free_numbers(uint32_t *, size_t n);         /* NULL is allowed. */
 void oxdp_ct_memory_unmap(void *table, size_t bytes, int fd);   /* NULL and -1 are allowed. */
 uint32_t oxdp_ct_memory_buckets(uint32_t n);    /* 'n', or the next power of two. */
 
