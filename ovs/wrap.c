@@ -146,6 +146,7 @@ __wrap_bridge_init(const char *remote)
 {
     VLOG_INFO("ovs-vswitchd (Open vSwitch) %s, of OVS-XDP %s", VERSION,
               OXDP_VERSION);
+    dpif_xdp_leave_init();
     __real_bridge_init(remote);
 }
 

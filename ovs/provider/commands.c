@@ -4,6 +4,7 @@
 #include <config.h>
 
 #include "ovs/provider/ct_commands.h"
+#include "ovs/provider/provider_private.h"
 #include "unixctl.h"
 
 void __real_unixctl_command_register(const char *, const char *, int, int,
@@ -17,5 +18,6 @@ __wrap_unixctl_command_register(const char *name, const char *usage,
                                 unixctl_cb_func *cb, void *aux)
 {
     dpif_xdp_ct_command_take(name, &cb, &aux);
+    dpif_xdp_leave_take(name, &cb);
     __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }

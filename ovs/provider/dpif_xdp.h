@@ -9,4 +9,8 @@ extern const struct dpif_class dpif_xdp_class;
 /* Registers 'dpif_xdp_class'.  Called before Open vSwitch's main(). */
 void dpif_xdp_register(void);
 
+/* leave.c: has the daemon end soon after a signal, whatever its threads wait
+ * for.  Called when it has become a daemon: fork() drops hooks. */
+void dpif_xdp_leave_init(void);
+
 #endif /* ovs/provider/dpif_xdp.h */

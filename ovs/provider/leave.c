@@ -5,12 +5,24 @@
  * rules, while threads of ofproto still revalidate flows and answer upcalls:
  * from what is left of the rules they would conclude that flows must go, or
  * that packets are to be dropped.  So nothing changes flows any more from here
- * on.  With "exit --cleanup" they go all the same. */
+ * on.  With "exit --cleanup" they go all the same.
+ *
+ * A signal does not end the daemon by itself: the first thread that waits for
+ * something calls hooks of Open vSwitch (lib/fatal-signal.c), with a mutex
+ * held for which all others wait then.  A hook goes through all devices, whose
+ * locks the main thread may hold, which in turn may wait for those threads.
+ * So the kernel's alarm clock limits the hooks, and there are none while the
+ * bridges are taken down. */
 #include <config.h>
 
 #include "ovs/provider/provider_private.h"
 
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "dpif.h"
+#include "fatal-signal.h"
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
 #include "ovs-atomic.h"
@@ -18,6 +30,12 @@
 #include "ovs/engine/engine.h"
 #include "ovs/flows/flows.h"
 #include "ovs/provider/ct_commands.h"
+#include "ovs/provider/dpif_xdp.h"
+#include "unixctl.h"
+
+/* Seconds.  Who stops a daemon kills it after some ten to a hundred. */
+#define LAST_OF_HOOKS 10        /* After a signal, or at exit(). */
+#define LAST_OF_CLEANUP 30      /* After a signal. */
 
 static atomic_bool leaving;
 
@@ -28,6 +46,80 @@ static void
 end_upcalls(struct dpif_xdp_dp *dp, void *aux OVS_UNUSED)
 {
     dpif_xdp_upcall_forget(dp);
+}
+
+/* As nobody else does it: after SIGALRM itself, a monitor (--monitor) would
+ * start the daemon again. */
+static void
+end_now(int number OVS_UNUSED)
+{
+    kill(getpid(), SIGKILL);
+}
+
+/* Whatever the threads of this process wait for. */
+static void
+end_within(unsigned int seconds)
+{
+    signal(SIGALRM, end_now);
+    alarm(seconds);
+}
+
+static void
+limit_hooks(void *aux OVS_UNUSED)
+{
+    end_within(LAST_OF_HOOKS);
+}
+
+void
+dpif_xdp_leave_init(void)
+{
+    fatal_signal_add_hook(limit_hooks, NULL, NULL, true);
+}
+
+static void
+limit_cleanup(int number OVS_UNUSED)
+{
+    static volatile sig_atomic_t limited;
+
+    if (!limited) {
+        limited = true;
+        end_within(LAST_OF_CLEANUP);
+    }
+}
+
+/* From now on a signal ends the process at once: the next one takes over what
+ * is in the kernel.  With 'cleanup' devices and programs would stay that
+ * nobody wants any more: a signal says only that there is not much time. */
+static void
+take_signals(bool cleanup)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        if (signal(numbers[i], cleanup ? limit_cleanup : SIG_DFL)
+            == SIG_IGN) {
+            signal(numbers[i], SIG_IGN);
+        }
+    }
+}
+
+static unixctl_cb_func *exit_cb;        /* Of vswitchd's main(). */
+
+/* Who has got the answer may send a signal. */
+static void
+take_exit(struct unixctl_conn *conn, int argc, const char *argv[], void *aux)
+{
+    take_signals(argc > 1 && !strcmp(argv[1], "--cleanup"));
+    exit_cb(conn, argc, argv, aux);
+}
+
+void
+dpif_xdp_leave_take(const char *name, unixctl_cb_func **cb)
+{
+    if (!strcmp(name, "exit")) {
+        exit_cb = *cb;
+        *cb = take_exit;
+    }
 }
 
 /* vswitchd's main() calls this instead of bridge_exit(). */

@@ -10,6 +10,7 @@
 #include "dpif-provider.h"
 #include "ovs/base/compat.h"
 #include "ovs/base/locks.h"
+#include "unixctl.h"
 
 struct dpif_op;
 struct dpif_xdp_dp;
@@ -41,6 +42,10 @@ void dpif_xdp_config_report(const struct dpif_xdp_dp *, struct json *report)
  * leaves the flow as it is, and returns whether that was all. */
 bool dpif_xdp_is_leaving(void);
 bool dpif_xdp_leaving_operate(struct dpif *, struct dpif_op *);
+
+/* leave.c: takes the command 'name', if that ends the daemon, in the place of
+ * '*cb'. */
+void dpif_xdp_leave_take(const char *name, unixctl_cb_func **cb);
 
 /* version.c: writes OVS-XDP's version into 'row', in the transaction that is
  * open; takes it away again, in one of its own. */

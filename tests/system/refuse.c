@@ -14,6 +14,8 @@
  *                                        the
  *                 capability, and CAP_SYS_ADMIN, which includes two of them, and get them back
  *     busy        AF_XDP sockets, as while it still closes others on their queues; the first one makes $REFUSE.busy
+ *     detach      programs leave devices, but each takes half a second; the first one makes $REFUSE.detach
+ *     flush       what Open vSwitch does between a signal and the end of the daemon never ends
  *     slow        the verifier takes half a minute for a large program, as on a very busy machine, unless a signal
  *                 comes; the first one makes $REFUSE.slow
  */
@@ -116,6 +118,30 @@ int bpf_link_update(int link_fd, int prog_fd, const struct bpf_link_update_opts 
         return -(errno = EINVAL);
     }
     return syscall(SYS_bpf, BPF_LINK_UPDATE, &attr, sizeof attr) ? -errno : 0;
+}
+
+int bpf_link_detach(int link_fd)
+{
+    union bpf_attr attr = { .link_detach = { .link_fd = link_fd } };
+    struct timespec left = { .tv_nsec = 500 * 1000 * 1000 };
+
+    if (refuses("detach")) {
+        leave_mark("detach");
+        while (nanosleep(&left, &left)) {
+            continue;
+        }
+    }
+    return syscall(SYS_bpf, BPF_LINK_DETACH, &attr, sizeof attr) ? -errno : 0;
+}
+
+int fflush(FILE *stream)
+{
+    int (*next)(FILE *) = (int (*)(FILE *)) dlsym(RTLD_NEXT, "fflush");
+
+    while (stream == stderr && refuses("flush")) {
+        pause();
+    }
+    return next(stream);
 }
 
 /* Whether program 'fd' is one of those that are larger than the smallest that serve a port. */
