@@ -25,7 +25,9 @@
 #define BPFFS "/sys/fs/bpf"
 #define ROOT BPFFS "/ovs-xdp"
 #define OLD "old"
-#define LOCK_TRIES 20           /* Other processes lock a folder for an instant, to see whether it is in use. */
+/* Other processes lock a folder for an instant, to see whether it is in use; one that was killed, until the kernel has
+ * closed what it had: with hundreds of ports on a busy machine that takes seconds. */
+#define LOCK_TRIES 300
 #define LOCK_PAUSE_MS 10
 
 /* What a pin is; in the order in which a folder is emptied. */

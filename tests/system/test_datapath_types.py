@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bridges of Open vSwitch's own types, served by this datapath: other_config:xdp-datapath-types."""
+import contextlib
+import re
+
 import pytest
 
 import lab
@@ -124,14 +127,38 @@ def test_wrong_names(switch, containers):
     assert server(switch) == "xdp"
 
 
+@contextlib.contextmanager
+def second_daemon(switch):
+    """Another one for the same database, which waits for the end of the first."""
+    log = switch.rundir / "second.log"
+    with lab.Process(switch.daemon, f"unix:{switch.rundir}/db.sock", f"--unixctl={switch.rundir}/second.ctl",
+                     f"--log-file={log}", "-vconsole:off", "--disable-system", "--pidfile=second.pid", env=switch.env) as second:
+        lab.wait_until(lambda: log.exists() and "another ovs-vswitchd process is running" in log.read_text(), "its refusal")
+        yield second, log
+
+
 def test_second_daemon_of_a_database_waits(switch, containers):
     """The first goes on, whatever the type of its bridges."""
     switch.vsctl("set", "open", ".", f"{SETTING}=netdev")
     add_bridge(switch, "netdev")
-    log = switch.rundir / "second.log"
-    with lab.Process(switch.daemon, f"unix:{switch.rundir}/db.sock", f"--unixctl={switch.rundir}/second.ctl",
-                     f"--log-file={log}", "-vconsole:off", "--disable-system", "--pidfile=second.pid", env=switch.env):
-        lab.wait_until(lambda: log.exists() and "another ovs-vswitchd process is running" in log.read_text(), "its refusal")
+    with second_daemon(switch):
         traffic.wait_for_ping(containers[0], "10.0.0.2")
     assert server(switch) == "xdp"
     traffic.wait_for_ping(containers[0], "10.0.0.2")
+
+
+def test_second_daemon_of_a_database_takes_over(switch, containers):
+    """When the first is killed, the one that waits serves, and takes over what that one had, without an operator."""
+    add_bridge(switch, "xdp")
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+    with second_daemon(switch) as (second, log), traffic.Stream(*containers, "10.0.0.2") as stream:
+        stream.flowing()
+        first, switch.process = switch.process, second
+        first.kill()
+        lab.wait_until(lambda: re.search(r"took over [1-9]\d* device", log.read_text()), "the take-over")
+        stream.flowing()
+        assert "programs go on, pinned in" in switch.appctl("xdp/show", target="second.ctl")
+        switch.appctl("exit", "--cleanup", target="second.ctl")
+        assert second.wait() == 0
+    (switch.rundir / "ovs-vswitchd.ctl").unlink()
+    switch.start()

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import re
+import threading
 
 import pytest
 
@@ -151,3 +152,20 @@ def test_taken_folder(network):
                          switch.appctl("xdp/show"), re.MULTILINE)
     finally:
         os.close(taken)
+
+
+def test_folder_of_a_dying_daemon(network):
+    """While the kernel closes what a killed daemon had, its folder is taken.  The next one waits, and takes over."""
+    switch = network.switch
+    prepare(network)
+    switch.crash()
+    taken = os.open(PINS / folder(), os.O_RDONLY)
+    fcntl.flock(taken, fcntl.LOCK_EX)
+    release = threading.Timer(1.5, os.close, (taken,))
+    release.start()
+    try:
+        restart(network)
+        lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the take-over")
+        assert "programs go on, pinned in" in switch.appctl("xdp/show")
+    finally:
+        release.join()
