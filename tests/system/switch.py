@@ -99,6 +99,15 @@ class Switch:
 
     def start(self):
         """Starts the daemon and returns when it has read the database."""
+        self.launch()
+        lab.wait_until(lambda: (self.rundir / "ovs-vswitchd.ctl").exists() or not self.process.running(),
+                       "the daemon's control socket")
+        if not self.process.running():
+            raise lab.Failed(f"{self.process.name} ended at once:\n" + "\n".join(self.log()[-10:]))
+        self.vsctl("show")
+
+    def launch(self):
+        """Starts the daemon, and waits for nothing."""
         if self.user:
             lab.run("chown", "-R", self.user, self.rundir)
         with open(self.rundir / "stderr", "ab") as stderr:
@@ -106,11 +115,6 @@ class Switch:
                 self.daemon, f"unix:{self.rundir}/db.sock", f"--unixctl={self.rundir}/ovs-vswitchd.ctl",
                 f"--log-file={self.log_path}", "-vconsole:off", "--disable-system",
                 *([f"--user={self.user}"] if self.user else []), env=self.env, stdout=stderr)
-        lab.wait_until(lambda: (self.rundir / "ovs-vswitchd.ctl").exists() or not self.process.running(),
-                       "the daemon's control socket")
-        if not self.process.running():
-            raise lab.Failed(f"{self.process.name} ended at once:\n" + "\n".join(self.log()[-10:]))
-        self.vsctl("show")
 
     def stop(self, cleanup=False):
         """Ends the daemon as "ovs-appctl exit" does."""
@@ -122,7 +126,7 @@ class Switch:
     def crash(self):
         """Kills the daemon without a chance to clean up.  Its control socket stays, as after a real crash."""
         self.process.kill()
-        (self.rundir / "ovs-vswitchd.ctl").unlink()
+        (self.rundir / "ovs-vswitchd.ctl").unlink(missing_ok=True)
 
     def __enter__(self):
         try:

@@ -7,7 +7,9 @@ Each test runs with ports on XDP, on tcx, and on tcx as it is before Linux 6.6, 
 about with any kernel).
 """
 import contextlib
+import json
 import pathlib
+import random
 import re
 import signal
 import time
@@ -61,8 +63,16 @@ def programs():
     return {name: program(f"to-{name}") for name in ("red", "green", "blue")}
 
 
+def took_over(switch):
+    return sum("took over" in line for line in switch.log())
+
+
+def ports_added(switch):
+    return sum("added interface" in line for line in switch.log())
+
+
 def wait_for_take_over(switch, count):
-    lab.wait_until(lambda: sum("took over" in line for line in switch.log()) == count, "devices to be taken over")
+    lab.wait_until(lambda: took_over(switch) == count, "devices to be taken over")
 
 
 class Load:
@@ -133,6 +143,69 @@ def test_restart_loses_nothing(network, how):
         print(f"{how}: {lost} lost of {load.there.sent}")
         assert lost <= 2 * BOUND
     assert not (next(FOLDER.glob("*/ovs-xdp")) / "old").exists()
+
+
+def in_the_kernel():
+    """All programs, maps and links, as xdp.objects() has them."""
+    return {(kind, item["id"]) for kind in ("prog", "map", "link") for item in json.loads(lab.run("bpftool", "-j", kind, "show"))}
+
+
+def test_killed_at_any_moment(network):
+    """Of a take-over, ten times in a row: what is known is forwarded, also before there is another daemon; that takes over
+    from whatever it finds, and nothing of the dead stays."""
+    switch, dead, at = network.switch, set(), random.Random()
+
+    def crash(known=None):
+        """Returns the programs that handle packets then: those that did, or the dead daemon's own."""
+        held = xdp.objects(switch.process.pid)
+        switch.crash()
+        dead.update(held)
+        left = programs()
+        own = {number for kind, number in held if kind == "prog"}
+        for name, its in left.items():
+            assert its == (known or left)[name] or (its[1] if switch.hook == "xdp" else its) in own, (name, its, known, own)
+        assert all(left.values())
+        return left
+
+    def launch(count, with_ports):
+        """Starts a daemon; returns when that is done, or, 'with_ports', when it has one."""
+        switch.launch()
+        lab.wait_until(lambda: not with_ports or ports_added(switch) > count, "a port")
+        return time.monotonic()
+
+    def whole(with_ports=True):
+        """Starts a daemon, which has taken over, and the flows, on return.  Returns the seconds from launch() on."""
+        count = took_over(switch)
+        since = launch(ports_added(switch), with_ports)
+        wait_for_take_over(switch, count + 1)
+        seconds = time.monotonic() - since
+        lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
+        return seconds
+
+    with Load(network) as load:
+        lab.wait_until(lambda: offloaded(network), "the flow in the fast path")
+        seconds = {}
+        for with_ports in False, True:
+            crash()
+            seconds[with_ports] = whole(with_ports)
+        known = crash()                 # These have the flows.
+        for with_ports in 5 * (False, True):
+            moment = at.uniform(0, 1.2 * seconds[with_ports])
+            launch(ports_added(switch), with_ports)
+            time.sleep(moment)
+            left = crash(known)
+            print(f"killed {moment:.3f} s after it had {'a port' if with_ports else 'begun'}, {'before' if left == known else 'after'}"
+                  f" the exchange of programs, a take-over takes {seconds[with_ports]:.3f} s")
+            if left == known:
+                load.settle()
+            else:                       # Killed before the next packet, it left none of its flows.
+                whole()
+                known = crash()
+        whole()
+        load.settle()
+    assert not list(FOLDER.glob("*/*/old"))
+    lab.wait_until(lambda: not (dead & in_the_kernel()) - xdp.objects(switch.process.pid), "what the killed daemons had is freed")
+    traffic.wait_for_ping(network.blue, "10.0.0.2")
 
 
 def test_tcp_goes_on(network):
