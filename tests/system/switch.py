@@ -73,6 +73,7 @@ class Switch:
     On leaving a "with" block both end, and an unexpected warning in the daemon's log is a failure."""
 
     hook = None                         # other_config:xdp-hook.
+    options = ("--disable-system",)     # Of the daemon.
 
     def __init__(self, daemon=DAEMON, datapath=DATAPATH, env=None, user=USER):
         if not pathlib.Path(daemon).exists():
@@ -113,7 +114,7 @@ class Switch:
         with open(self.rundir / "stderr", "ab") as stderr:
             self.process = lab.Process(
                 self.daemon, f"unix:{self.rundir}/db.sock", f"--unixctl={self.rundir}/ovs-vswitchd.ctl",
-                f"--log-file={self.log_path}", "-vconsole:off", "--disable-system",
+                f"--log-file={self.log_path}", "-vconsole:off", *self.options,
                 *([f"--user={self.user}"] if self.user else []), env=self.env, stdout=stderr)
 
     def stop(self, cleanup=False):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bridges of Open vSwitch's own types, served by this datapath: other_config:xdp-datapath-types."""
 import contextlib
+import os
 import re
+import subprocess
 
 import pytest
 
 import lab
 import switch as switches
 import traffic
+import xdp
 
 SETTING = "other_config:xdp-datapath-types"
 
@@ -106,14 +109,70 @@ def test_rows_of_the_table_datapath(switch, containers):
     assert timeouts and all(30 < seconds <= 77 for seconds in timeouts), timeouts
 
 
-def test_deleted_and_added_within_a_second(switch, containers):
-    """As orchestrators do that start anew."""
+@pytest.mark.parametrize("transactions", ("one", "several"))
+def test_deleted_and_added_within_a_second(switch, containers, transactions):
+    """As orchestrators do that start anew: in one transaction, or in several that do not wait for the daemon."""
     switch.vsctl("set", "open", ".", f"{SETTING}=netdev,system")
     switch.expected.append("Address family not supported")
     for n in range(10):
-        add_bridge(switch, ("netdev", "system")[n % 2], "--if-exists", "del-br", "br0", "--")
-    assert server(switch) == "xdp" and switch.get("bridge", "br0", "datapath_type") == "system"
+        kind = ("netdev", "system")[n % 2]
+        if transactions == "one":
+            add_bridge(switch, kind, "--if-exists", "del-br", "br0", "--")
+        else:
+            switch.vsctl("--no-wait", "--if-exists", "del-br", "br0")
+            switch.vsctl("--no-wait", "add-br", "br0", "--", "set", "bridge", "br0", f"datapath_type={kind}")
+            for device in "to-red", "to-green":
+                switch.vsctl("--no-wait", "add-port", "br0", device)
     traffic.wait_for_ping(containers[0], "10.0.0.2")
+    assert server(switch) == "xdp" and switch.get("bridge", "br0", "datapath_type") == "system"
+    for device in "to-red", "to-green":
+        assert len(xdp.at_ingress(device)) == 1 and not switch.error(device)
+    assert switch.appctl("dpif/show").count("to-red ") == 1
+
+
+@pytest.fixture
+def beside_the_module(switch):
+    """The switch, with a daemon that may use the kernel's datapath, which is there."""
+    subprocess.run(["modprobe", "openvswitch"], stderr=subprocess.DEVNULL, check=False)
+    if not os.path.exists("/sys/module/openvswitch"):
+        pytest.skip("this kernel has no openvswitch.ko")
+    switch.stop(cleanup=True)
+    switch.options = ()
+    switch.start()
+    return switch
+
+
+def in_the_module():
+    """What the kernel's datapath has."""
+    return lab.run(switches.tool("ovs-dpctl"), "show")
+
+
+def test_beside_the_kernel_module(beside_the_module, containers):
+    """The setting takes bridges of type system from openvswitch.ko, and gives them back."""
+    switch = beside_the_module
+    add_bridge(switch, "system")
+    for change, kind in (None, "system"), ("set", "xdp"), ("remove", "system"), ("set", "xdp"):
+        if change:
+            switch.vsctl(change, "open", ".", *([f"{SETTING}=system"] if change == "set" else SETTING.split(":")))
+        traffic.wait_for_ping(containers[0], "10.0.0.2")
+        assert server(switch) == kind
+        assert ("to-red" in in_the_module()) == (kind == "system")
+        traffic.tcp(*containers, "10.0.0.2", size=1 << 20)
+    assert switch.status("to-red")["xdp-hook"] == "tcx"
+
+
+def test_left_in_the_kernel_module(beside_the_module, containers):
+    """A datapath of the kernel's that another daemon left keeps none of its devices from ours, when it has been deleted."""
+    switch = beside_the_module
+    add_bridge(switch, "system")
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+    switch.crash()
+    switch.vsctl("--no-wait", "set", "open", ".", f"{SETTING}=system")
+    assert "to-red" in in_the_module()
+    lab.run(switches.tool("ovs-dpctl"), "del-dp", "ovs-system")
+    switch.start()
+    traffic.wait_for_ping(containers[0], "10.0.0.2")
+    assert server(switch) == "xdp" and not switch.error("to-red") and "to-red" not in in_the_module()
 
 
 def test_wrong_names(switch, containers):
