@@ -36,6 +36,10 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_guest);
     "the guest behind this tap has offloads: because of XDP " \
     "the kernel copies packets that it sends with GSO into one piece " \
     "before tcx takes them, slowly. " ADVICE
+#define GENERIC_WARNING \
+    "the guest behind this tap has offloads, but generic XDP has not: " \
+    "packets that it sends with GSO are dropped, also with " \
+    "xdp-hook=both (xdp/stats counts them). " ADVICE
 #define ADVICE \
     "Remove xdp-hook, xdp-mode and xdp-obj, so that the hook follows " \
     "the guest, or give the guest a device without offloads (QEMU's " \
@@ -157,7 +161,10 @@ warn(const struct dpif_xdp_port *port)
 
     dpif_xdp_netdev_set_warning(
         port->dev, DPIF_XDP_WARNING_GUEST,
-        !warn || !has_xdp(port) ? NULL : has_tcx ? BOTH_WARNING : XDP_WARNING);
+        !warn || !has_xdp(port) ? NULL
+        : !has_tcx ? XDP_WARNING
+        : port->native ? BOTH_WARNING
+        : GENERIC_WARNING);
 }
 
 void

@@ -133,15 +133,15 @@ def test_tap_without_header_stays_at_xdp(world, network):
     network.switch.vsctl("del-port", "tap1")
 
 
-@pytest.mark.parametrize("hook", ("auto", "xdp", "tcx", "both"))
-def test_mtu_changes_under_traffic(network, hook):
+@pytest.mark.parametrize("hook,mode", WAYS)
+def test_mtu_changes_under_traffic(network, hook, mode):
     """Of the tap, of the other port and of its peer, to more than XDP takes and back: frames that are small enough go on both
     ways, and none is lost; then large ones pass, too."""
     network.switch.expected.append("larger than XDP takes")
     network.switch.vsctl("set", "interface", "br0", "mtu_request=1500")
     network.switch.flows("br0", "in_port=tap0,actions=to-red", "in_port=to-red,actions=tap0")
     for port in "to-red", "tap0":
-        network.switch.vsctl("set", "interface", port, f"options:xdp-hook={hook}")
+        set_way(network.switch, port, hook, mode)
     at_first = {port: hook.replace("auto", other) for port, other in (("to-red", "tcx"), ("tap0", "both"))}
 
     def goes_to(port, hook):
@@ -233,14 +233,25 @@ def send_whole(reader, packet):
                 header_len=offload.payload_of(packet) if packet.gso_size else 0, start=packet.start, offset=packet.offset)
 
 
-def force(network, hook, mode):
-    """A guest with all offloads, on a hook of the user's."""
-    network.switch.expected.append("the guest behind this tap has offloads")
-    network.tap.offload(tap.ALL)
-    network.switch.vsctl("set", "interface", "tap0", f"options:xdp-hook={hook}",
-                         *([f"options:xdp-mode={mode}"] if mode == "generic" else []))
+def set_way(switch, port, hook, mode):
+    switch.vsctl("set", "interface", port, f"options:xdp-hook={hook}", *([f"options:xdp-mode={mode}"] if mode == "generic" else []))
+
+
+def serve(switch, port, hook, mode):
+    """Sets a way and waits until it is used: "auto" is for a tap whose guest has offloads."""
+    set_way(switch, port, hook, mode)
     used = hook.replace("auto", "tcx"), "none" if hook in ("auto", "tcx") else mode
-    lab.wait_until(lambda: network.switch.in_use("tap0") == used, f"{used}")
+    lab.wait_until(lambda: switch.in_use(port) == used, f"{port}: {used}")
+
+
+def force(network, hook, mode):
+    """A guest with all offloads, on a hook of the user's.  A warning says what that costs."""
+    switch, costs = network.switch, {"xdp": "GSO are dropped", "both": "GSO are dropped" if mode == "generic" else "one piece"}
+    switch.expected.append("the guest behind this tap has offloads")
+    network.tap.offload(tap.ALL)
+    serve(switch, "tap0", hook, mode)
+    lab.wait_until(lambda: costs.get(hook, "") in switch.status("tap0").get("xdp-warning", ""), "the warning")
+    assert hook in costs or "xdp-warning" not in switch.status("tap0")
 
 
 @pytest.mark.parametrize("hook,mode", WAYS)
@@ -334,8 +345,8 @@ def test_headers_cut_by_a_page(network, hook, mode):
             assert found == [expected], f"{actions}, cut at {cut}"
 
 
-@pytest.mark.parametrize("hook", ("xdp", "tcx", "both"))
-def test_reader_that_stops_reading(world, network, hook):
+@pytest.mark.parametrize("hook,mode", [(hook, mode) for hook, mode in WAYS if hook != "auto"])
+def test_reader_that_stops_reading(world, network, hook, mode):
     """What the tap has no room for is counted, others get theirs meanwhile, and afterwards the reader does, too."""
     switch, red = network.switch, network.red
     green = world.enter_context(lab.Namespace("green"))
@@ -343,7 +354,7 @@ def test_reader_that_stops_reading(world, network, hook):
     lab.make_veth("to-green", green)
     switch.add_port("to-green")
     for port in "to-red", "tap0":
-        switch.use_hook(port, f"options:xdp-hook={hook}")
+        serve(switch, port, hook, mode)
     switch.flows("br0", f"in_port=to-red,dl_dst={GUEST},actions=tap0", "in_port=to-red,actions=to-green", "priority=0,actions=drop")
 
     mine, address = lab.mac_of(red), lab.mac_of(green)
