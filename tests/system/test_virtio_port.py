@@ -4,6 +4,7 @@
     guest                                        host
     [ switch ]--- "wide", 4 pairs of queues ===== wide ---\\
     [ switch ]--- "narrow", 1 pair         ===== narrow ---- Linux bridge
+    [ switch ]--- "fewer", 3 pairs         ===== fewer ----/
     [ switch ]--- "fixed", its offloads too ==== fixed ---/
                   "far", whom they talk to ===== far ----/
 """

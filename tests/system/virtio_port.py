@@ -10,11 +10,12 @@ import pathlib
 
 import pytest
 
+import drops
 import lab
 import traffic
 
 Card = collections.namedtuple("Card", "mac queues options")
-CARDS = {"wide": Card("52:54:00:00:01:01", 4, ""), "narrow": Card("52:54:00:00:01:02", 1, ""),
+CARDS = {"wide": Card("52:54:00:00:01:01", 4, ""), "narrow": Card("52:54:00:00:01:02", 1, ""), "fewer": Card("52:54:00:00:01:05", 3, ""),
          "fixed": Card("52:54:00:00:01:03", 1, ",ctrl_guest_offloads=off"), "far": Card("52:54:00:00:01:04", 1, "")}
 BY_ENGINE = "check_pkt_larger(1)->reg0[0],normal"
 
@@ -33,14 +34,18 @@ def take(name):
 
 
 @pytest.fixture
-def network(world, switch):
-    return Network(world, switch)
+def network(world, switch, watch):
+    assert watch, "Linux 6.1 tells what it drops"
+    return Network(world, switch, watch)
 
 
 class Network:
-    def __init__(self, world, switch):
+    def __init__(self, world, switch, watch):
         self.switch = switch
+        # What the host itself sends while a card has no carrier yet is dropped, and before Linux 6.11 counted nowhere.
+        lab.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         switch.add_bridge("br0")
+        self.ledger = drops.Ledger(watch, switch)
         self.red = world.enter_context(lab.Namespace("red"))
         lab.make_veth("to-red", self.red)
         switch.add_port("to-red")
@@ -56,7 +61,8 @@ class Network:
         self.switch.add_port(name)
 
     def exchange(self, name):
-        """TCP both ways, by programs and by the engine; no upcall is lost for want of a socket."""
+        """TCP both ways, by programs and by the engine; no upcall is lost for want of a socket, and nothing without being counted.
+        Then the port goes."""
         self.switch.flows("br0", "actions=normal")
         traffic.wait_for_ping(self.red, "10.0.0.2")
         for action in "normal", BY_ENGINE:
@@ -65,7 +71,13 @@ class Network:
                 traffic.tcp(self.red, self.far, "10.0.0.2", size=1 << 16)
             traffic.tcp(self.far, self.red, "10.0.0.1", size=1 << 16)
         assert not self.switch.stats(name)["dropped: no AF_XDP socket serves the receive queue"]
+        self.leave(name)
+
+    def leave(self, name):
+        """Takes a port away, with whose counters what the kernel has dropped so far is compared before."""
+        self.ledger.check()
         self.switch.vsctl("del-port", name)
+        self.ledger.start()
 
 
 def queues(name, direction):
@@ -92,6 +104,16 @@ def test_cards(network):
     assert "narrow has no transmit queues for XDP" in warning and "mq=on" in warning
     network.exchange("narrow")
 
+    # The network stack takes a pair for each CPU, unless it is told to leave some.
+    network.add("fewer")
+    assert "fewer has no transmit queues for XDP" in switch.status("fewer")["xdp-warning"]
+    network.leave("fewer")
+    lab.run("ethtool", "-L", "fewer", "combined", 1)
+    switch.add_port("fewer")
+    assert switch.in_use("fewer") == ("xdp", "native")
+    assert "xdp-warning" not in switch.status("fewer")
+    network.leave("fewer")
+
     # The hypervisor lets nobody turn its offloads off, so that native XDP is not to be had.
     network.add("fixed")
     assert switch.in_use("fixed") == ("tcx", "none")
@@ -101,3 +123,4 @@ def test_cards(network):
     switch.vsctl("add-port", "br0", "fixed", "--", "set", "interface", "fixed", "options:xdp-mode=native")
     error = lab.wait_until(lambda: switch.error("fixed"), "an error")
     assert "ctrl_guest_offloads" in error and "set options:xdp-hook=tcx" in error
+    network.ledger.check()
