@@ -67,11 +67,14 @@ def environment():
 
 @pytest.fixture
 def switch(request, world, environment):
-    """A running switch without bridges.  It ends before the namespaces do; after a failure its log is shown."""
+    """A running switch without bridges.  It ends before the namespaces do; after a failure its log, counters and flows are
+    shown."""
     with switches.Switch(env=environment) as running:
         yield running
         if not getattr(request.node, "passed", True):
             print("\n".join(running.log()[-15:]))
+            for command in (("xdp/stats", "--nonzero"), ("xdp/show",), ("dpctl/dump-flows", "-m")):
+                print(running.appctl(*command, check=False) if running.process.running() else "")
             running.expected.append("")
 
 
