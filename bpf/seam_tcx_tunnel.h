@@ -100,7 +100,7 @@ DP_INLINE int dp_tunnel_grow_back(struct dp_ctx *ctx, __u32 more, int ip6)
 
 /* bpf_skb_adjust_room() makes the room behind the Ethernet header, and notes where the packet inside begins, for what
  * segments it; only in IP.  bpf_skb_change_head() makes it before everything, and suits packets without GSO. */
-DP_INLINE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)
+DP_STAGE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)
 {
     if (has & DP_HAS_BACK) {
         return dp_tunnel_grow_back(ctx, len - DETOUR_GROWTH, ip6);

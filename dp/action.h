@@ -150,9 +150,9 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
     return 1;
 }
 
-/* Does one of the commonest operations without a call, which would cost as much as the operation.  Returns as
- * dp_commit_op(), or DP_UNCOMMON for any other operation. */
-DP_INLINE int dp_commit_common(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
+/* Does one of the commonest operations without a call, which would cost as much as the operation; those of tunnels with
+ * one, instead of two.  Returns as dp_commit_op(), or DP_UNCOMMON for any other operation. */
+DP_INLINE int dp_commit_common(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
 {
     switch (op->code) {
     DP_OPERATION(SET_ETH)
@@ -165,6 +165,10 @@ DP_INLINE int dp_commit_common(struct dp_ctx *ctx, struct dp_frame *frame, const
         return dp_push_vlan(ctx, frame, op) ? DP_REASON_NO_MEMORY : DP_REASON_FORWARDED;
     DP_OPERATION(POP_VLAN)
         return dp_pop_vlan(ctx, frame) ? DP_REASON_NO_MEMORY : DP_REASON_FORWARDED;
+    DP_OPERATION(TNL_PUSH)
+        return dp_tunnel_push(ctx, frame, key, op);
+    DP_OPERATION(TNL_POP)
+        return dp_tunnel_pop(ctx, frame, key, op);
     }
     return DP_UNCOMMON;
 }
@@ -178,7 +182,7 @@ DP_INLINE enum dp_committed dp_commit(struct dp_ctx *ctx, struct dp_frame *frame
     __u32 i;
 
     for (i = 0; i < DP_INLINE_OPS && i < n && op; op = dp_ops_at(ctx, first + ++i)) {
-        int reason = dp_commit_common(ctx, frame, op);
+        int reason = dp_commit_common(ctx, frame, key, op);
 
         if (reason == DP_UNCOMMON) {
             break;
@@ -215,7 +219,7 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
         return DP_REASON_FORWARDED;
     }
 
-    int reason = dp_commit_common(ctx, frame, op);
+    int reason = dp_commit_common(ctx, frame, key, op);
 
     if (reason != DP_UNCOMMON) {
         return reason;
@@ -282,12 +286,8 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     DP_OPERATION(OUTPUT)
         dp_output_copies(ctx, key, op);
         break;
-    DP_OPERATION(TNL_PUSH)
-        return dp_tunnel_push(ctx, frame, key, op);
     DP_OPERATION(TNL_PUSH_CSUM)
         return dp_tunnel_push_csum(ctx, frame, key, op);
-    DP_OPERATION(TNL_POP)
-        return dp_tunnel_pop(ctx, frame, key, op);
     DP_OPERATION(TNL_POP_GENEVE)
         return dp_tunnel_pop(ctx, frame, key, op);
     DP_OPERATION(TNL_SET)
@@ -298,6 +298,8 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     case DP_OP_SET_IP4:
     case DP_OP_PUSH_VLAN:
     case DP_OP_POP_VLAN:
+    case DP_OP_TNL_PUSH:
+    case DP_OP_TNL_POP:
     case DP_OP_CHECK_LEN:               /* dp_prepare(). */
     case DP_OP_CT:                      /* Before all others: dp_track() of dp/pipeline.h. */
     case DP_OP_GROUP:                   /* How a packet leaves, after all operations (DP_FATE_GROUP). */

@@ -85,13 +85,19 @@ DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const
         return 0;
     }
 
-    __u64 found = dp_tunnel_find(ctx, first, n);
-    __u32 index = (__u32) found & 0xff;
-    const struct dp_op *op = dp_ops_at(ctx, first + index);
+    const struct dp_op *op = dp_ops_at(ctx, first);
+    __u64 found = 0;
 
+    if (op && !(1ull << (op->code & 63) & DP_TUNNEL_OPS)) {
+        found = dp_tunnel_find(ctx, first, n);
+        op = dp_ops_at(ctx, first + ((__u32) found & 0xff));
+    }
     if (!op) {
         return 0;
     }
+
+    __u32 index = (__u32) found & 0xff;
+
     if (!DP_OMITS_POPS(ctx) && 1ull << (op->code & 63) & DP_POP_OPS) {
         return dp_tunnel_pop_prepare(ctx, frame, key, found >> 32, op);
     }
@@ -102,7 +108,16 @@ DP_STAGE int dp_tunnel_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const
     return !dp_tunnel_refuses(ctx, frame, key, index, found >> 32, op);
 }
 
-/* The bytes of the header, 8 at a time: the last of them, which may overlap the others, stand in the operation.
+/* Copies 'n' bytes, a multiple of 8, which the compiler knows. */
+DP_INLINE void dp_copy_words(__u8 *to, const __u8 *from, const __u32 n)
+{
+    DP_UNROLL
+    for (__u32 i = 0; i < n; i += 8) {
+        dp_store64(to + i, dp_load64(from + i));
+    }
+}
+
+/* The bytes of the header, a piece at a time: the last 8 of them, which may overlap the others, stand in the operation.
  * Returns 0. */
 DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
 {
@@ -112,31 +127,44 @@ DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
 
     __u32 blob = op->u.tunnel_push.blob;
     __u32 len = op->u.tunnel_push.len;
+    const struct dp_blob *piece;
+    __u32 i;
     __u8 *to;
 
-    for (__u32 i = 0; i < DP_MAX_TUNNEL_LEN && i + 8 <= len; i += 8) {
-        const struct dp_blob *piece = dp_blobs_at(ctx, blob + i / sizeof *piece);
-
-        to = dp_at(ctx, i, 8);
+    for (i = 0; i < DP_MAX_TUNNEL_LEN && i + sizeof *piece <= len; i += sizeof *piece) {
+        piece = dp_blobs_at(ctx, blob++);
+        to = dp_at(ctx, i, sizeof *piece);
         if (!piece || !to) {
             return 0;
         }
-        dp_store64(to, dp_load64(piece->bytes + i % sizeof *piece));
+        dp_copy_words(to, piece->bytes, sizeof *piece);
+    }
+    piece = dp_blobs_at(ctx, blob);
+    if (piece && len & 32) {
+        to = dp_at(ctx, i, 32);
+        if (to) {
+            dp_copy_words(to, piece->bytes, 32);
+        }
+        i += 32;
+    }
+    if (piece && len & 16) {
+        to = dp_at(ctx, i, 16);
+        if (to) {
+            dp_copy_words(to, piece->bytes + (i & 32), 16);
+        }
+        i += 16;
+    }
+    if (piece && len & 8) {
+        to = dp_at(ctx, i, 8);
+        if (to) {
+            dp_copy_words(to, piece->bytes + (i & 48), 8);
+        }
     }
     to = dp_at(ctx, (len - 8) & (DP_MAX_TUNNEL_LEN - 1), 8);
     if (to) {
         dp_store64(to, op->u.tunnel_push.tail);
     }
     return 0;
-}
-
-/* 0, or not, with nothing changed. */
-DP_STAGE int dp_tunnel_make_room(struct dp_ctx *ctx, const struct dp_frame *frame, const struct dp_op *op)
-{
-    if (!frame || !op || op->u.tunnel_push.len > DP_MAX_TUNNEL_LEN) {
-        return 1;
-    }
-    return dp_tunnel_grow(ctx, op->u.tunnel_push.len, op->u.tunnel_push.ip6, op->u.tunnel_push.udp, frame->has) != 0;
 }
 
 /* Lengths and checksum of the IP header that was pushed.  Returns where the next begins. */
@@ -196,7 +224,7 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     if (len < DP_MIN_TUNNEL_LEN || len > DP_MAX_TUNNEL_LEN) {
         return DP_REASON_FORWARDED;
     }
-    if (dp_tunnel_make_room(ctx, frame, op)) {
+    if (dp_tunnel_grow(ctx, len, ip6, is_udp, frame->has)) {
         return DP_REASON_NO_MEMORY;
     }
     dp_tunnel_copy(ctx, op);

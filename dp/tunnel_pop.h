@@ -120,7 +120,7 @@ DP_STAGE int dp_tunnel_sum_right(struct dp_ctx *ctx, const struct dp_frame *fram
 
 /* Length of the tunnel's header from the transport layer on, and perhaps DP_POP_CHECKSUM; 0: the program cannot pop
  * it. */
-DP_STAGE __u32 dp_tunnel_expected(struct dp_ctx *ctx, const struct dp_frame *frame, __u32 kind)
+DP_INLINE __u32 dp_tunnel_expected(struct dp_ctx *ctx, const struct dp_frame *frame, __u32 kind)
 {
     if (!frame) {
         return 0;
@@ -176,7 +176,7 @@ DP_INLINE int dp_tunnel_pop_prepare(struct dp_ctx *ctx, struct dp_frame *frame, 
 }
 
 /* The tunnel's words of the key, from the header that begins at 'l4'. */
-DP_STAGE int dp_tunnel_read(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, __u32 kind)
+DP_INLINE int dp_tunnel_read(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, __u32 kind)
 {
     if (!frame || !key) {
         return 0;

@@ -28,6 +28,23 @@ static const uint8_t udp6[78] = {
     0x03, 0xe8, 0, 53, 0, 24, 0, 1,
 };
 
+/* Headers of tunnels over IPv4, with lengths for nothing inside. */
+static const uint8_t vxlan[50] = {
+    2, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 3, 0x08, 0x00,
+    0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0x66, 0xca, 10, 0, 0, 3, 10, 0, 0, 4,
+    0, 0, 0x12, 0xb5, 0, 0, 0, 0, 0x08, 0, 0, 0, 0, 0, 5, 0,
+};
+static const uint8_t geneve[58] = {
+    2, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 3, 0x08, 0x00,
+    0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0x66, 0xca, 10, 0, 0, 3, 10, 0, 0, 4,
+    0, 0, 0x17, 0xc1, 0, 0, 0, 0, 0x02, 0, 0x65, 0x58, 0, 0, 5, 0, 0x01, 0x02, 0x80, 0x01, 0, 1, 0, 2,
+};
+static const uint8_t gre[42] = {
+    2, 0, 0, 0, 0, 4, 2, 0, 0, 0, 0, 3, 0x08, 0x00,
+    0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 47, 0x66, 0xac, 10, 0, 0, 3, 10, 0, 0, 4,
+    0x20, 0, 0x65, 0x58, 0, 0, 0, 5,
+};
+
 static const char *object;
 
 static int open_harness(struct harness *);
@@ -63,25 +80,41 @@ static uint32_t insert(struct harness *h, const struct oxdp_flow *flow)
     return index;
 }
 
-/* A flow that the complete program runs, then one that omits what the flow does not need. */
-static void bench_flow(struct harness *h, const char *what, const uint8_t *frame, uint32_t len,
-                       const struct oxdp_flow *flow)
+/* 'n' flows that the complete program runs, then one that omits what they do not need.  'undo': harness_undo(). */
+static void bench_flows(struct harness *h, const char *what, const uint8_t *frame, uint32_t len,
+                        const struct oxdp_flow *flows, uint32_t n, int32_t undo)
 {
-    struct oxdp_needs needs = oxdp_needs_of_flow(flow);
-    uint32_t index = insert(h, flow);
+    struct oxdp_needs needs = { .parts = 0 };
+    uint32_t index[2];
     struct harness special;
     char text[64];
 
+    for (uint32_t i = 0; i < n; i++) {
+        struct oxdp_needs more = oxdp_needs_of_flow(&flows[i]);
+
+        oxdp_needs_add(&needs, &more);
+        index[i] = insert(h, &flows[i]);
+    }
+    harness_undo(h, undo);
     row(what, best(h->pipeline_fd, frame, len));
-    oxdp_table_unlink(h->table, index);
+    harness_undo(h, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        oxdp_table_unlink(h->table, index[i]);
+    }
     oxdp_table_reclaim(h->table);
 
     oxdp_needs_close(&needs);
     harness_omit = oxdp_needs_complement(&needs);
     if (!open_harness(&special)) {
-        insert(&special, flow);
+        for (uint32_t i = 0; i < n; i++) {
+            insert(&special, &flows[i]);
+        }
+        harness_undo(&special, undo);
         snprintf(text, sizeof text, "specialised: %s", what);
         row(text, best(special.pipeline_fd, frame, len));
+        if (special.n_fates[DP_FATE_ENGINE]) {
+            printf("  %llu runs ended in the engine\n", (unsigned long long) special.n_fates[DP_FATE_ENGINE]);
+        }
         harness_close(&special);
     }
     memset(&harness_omit, 0, sizeof harness_omit);
@@ -95,7 +128,59 @@ static void bench_ip4(struct harness *h, const char *what, const struct dp_op *o
 
     flow.ops = ops;
     flow.n_ops = n_ops;
-    bench_flow(h, what, udp4, sizeof udp4, &flow);
+    bench_flows(h, what, udp4, sizeof udp4, &flow, 1, 0);
+}
+
+static void bench_push(struct harness *h, const char *what, const uint8_t *header, uint32_t len)
+{
+    union dp_key mask = megaflow_mask();
+    union dp_key key = megaflow_key(DP_ETH_IP4);
+    struct oxdp_flow flow = flow_of(&key, &mask);
+    struct dp_blob blob = { .align = 0 };
+    struct dp_op op = {
+        .code = DP_OP_TNL_PUSH, .n_blobs = 1, .growth = len,
+        .u.tunnel_push = { .len = len, .udp = header[DP_ETH_LEN + 9] == DP_IP_UDP, .first_port = 32768, .n_ports = 28232 },
+    };
+
+    memcpy(blob.bytes, header, len);
+    memcpy(&op.u.tunnel_push.tail, header + len - 8, 8);
+    flow.ops = &op;
+    flow.n_ops = 1;
+    flow.blobs = &blob;
+    bench_flows(h, what, udp4, sizeof udp4, &flow, 1, len);
+}
+
+/* Two flows: what has the header loses it, what was inside goes on. */
+static void bench_pop(struct harness *h, const char *what, const uint8_t *header, uint32_t len, enum dp_tunnel kind)
+{
+    struct dp_op op = {
+        .code = kind == DP_TUNNEL_GENEVE ? DP_OP_TNL_POP_GENEVE : DP_OP_TNL_POP, .u.tunnel_pop = { 9, kind },
+    };
+    union dp_key mask = megaflow_mask(), inner_mask = mask;
+    union dp_key key = megaflow_key(DP_ETH_IP4), inner_key = key;
+    struct oxdp_flow flows[] = { flow_of(&key, &mask), flow_of(&inner_key, &inner_mask) };
+    uint8_t frame[128];
+    uint8_t *ip = frame + DP_ETH_LEN;
+    struct dp_ctx ctx = { .data = frame, .end = frame + sizeof frame };
+    uint16_t ip_len = len - DP_ETH_LEN + sizeof udp4, sum;
+
+    memcpy(frame, header, len);
+    memcpy(frame + len, udp4, sizeof udp4);
+    dp_store16(ip + 2, dp_htons(ip_len).raw);
+    if (kind != DP_TUNNEL_GRE) {
+        dp_store16(ip + DP_IP4_LEN + 4, dp_htons(ip_len - DP_IP4_LEN).raw);
+    }
+    dp_store16(ip + 10, 0);
+    sum = ~dp_csum_fold(dp_ct_sum(&ctx, DP_ETH_LEN, DP_IP4_LEN));
+    dp_store16(ip + 10, sum);
+    flows[0].ops = &op;
+    flows[0].n_ops = 1;
+    flows[0].fate = DP_FATE_RECIRC;
+    flows[0].arg = 0;
+    inner_key.in_port = 9;
+    inner_key.tun_id.raw = DP_BYTES(4, 4, dp_htonl(5).raw);
+    inner_mask.tun_id.raw = UINT64_MAX;
+    bench_flows(h, what, frame, len + sizeof udp4, flows, 2, -(int32_t) len);
 }
 
 static void bench_ip6(struct harness *h)
@@ -114,7 +199,7 @@ static void bench_ip6(struct harness *h)
 
     struct oxdp_flow flow = flow_of(&key, &mask);
 
-    bench_flow(h, "IPv6, 5-tuple, output", udp6, sizeof udp6, &flow);
+    bench_flows(h, "IPv6, 5-tuple, output", udp6, sizeof udp6, &flow, 1, 0);
 }
 
 /* Masks that nothing matches before one that does: walked each time, because the cache holds no miss. */
@@ -317,6 +402,12 @@ int main(int argc, char **argv)
     bench_ip4(&h, "set Ethernet, set IPv4, decrement TTL, output", rewrite, 2);
     bench_ip4(&h, "push VLAN, pop VLAN, output", vlan, 2);
     bench_ip6(&h);
+    bench_push(&h, "push VXLAN, output", vxlan, sizeof vxlan);
+    bench_push(&h, "push Geneve with an option, output", geneve, sizeof geneve);
+    bench_push(&h, "push GRE with a key, output", gre, sizeof gre);
+    bench_pop(&h, "pop VXLAN, output", vxlan, sizeof vxlan, DP_TUNNEL_VXLAN);
+    bench_pop(&h, "pop Geneve with an option, output", geneve, sizeof geneve, DP_TUNNEL_GENEVE);
+    bench_pop(&h, "pop GRE with a key, output", gre, sizeof gre, DP_TUNNEL_GRE);
     bench_masks(&h, 16);
     for (int special = 0; special < 2; special++) {
         bench_ct("TCP, 1 zone", false, DP_IP_TCP, false, 1, special);

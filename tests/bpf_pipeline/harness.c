@@ -198,6 +198,13 @@ uint32_t harness_last_port(const struct harness *h)
     return port;
 }
 
+void harness_undo(const struct harness *h, int32_t n)
+{
+    uint32_t key = 0;
+
+    bpf_map_update_elem(bpf_map__fd(bpf_object__find_map_by_name(h->object, ".data.undo")), &key, &n, BPF_EXIST);
+}
+
 const struct dp_run *harness_last_run(const struct harness *h)
 {
     const struct bpf_run_room *rooms = h->memory.table[BPF_TABLE_runs];

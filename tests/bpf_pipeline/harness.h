@@ -51,6 +51,9 @@ int harness_run(int fd, const void *frame, uint32_t len, uint32_t repeat, void *
 /* The port that the program 'pipeline' last sent a frame to. */
 uint32_t harness_last_port(const struct harness *);
 
+/* From now on it takes 'n' bytes off the start of each frame that it has sent; if negative, it lays bare as many. */
+void harness_undo(const struct harness *, int32_t n);
+
 /* What the last run of it on this CPU left. */
 const struct dp_run *harness_last_run(const struct harness *);
 

@@ -25,6 +25,10 @@ __u64 n_fates[DP_FATE_ENGINE + 1];
 /* Where the last frame was sent: a port or a group.  A map of its own. */
 __u32 last_port SEC(".data.last_port");
 
+/* Bytes to take off the start of a frame that is sent, or if negative to lay bare again: so that the next of many runs
+ * gets what this one got.  A map of its own. */
+__s32 undo SEC(".data.undo");
+
 SEC("xdp")
 int empty(struct xdp_md *ctx)
 {
@@ -51,6 +55,9 @@ int pipeline(struct xdp_md *ctx)
     }
     if (outcome.fate == DP_FATE_OUTPUT || outcome.fate == DP_FATE_GROUP) {
         last_port = outcome.to;
+        if (undo) {
+            bpf_xdp_adjust_head(ctx, undo);
+        }
         if (!DP_OMITS(ctx, DP_PART_OPS) && run->frame.cut) {
             dp_cut_tail(ctx, run->frame.cut);
         }
