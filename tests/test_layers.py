@@ -104,7 +104,7 @@ DOORS = {
 # The parts of struct dpif_xdp_dp (ovs/datapath/datapath.h), and the room whose files alone use their members.
 PARTS = {
     "meters": "ovs/state", "bonds": "ovs/state", "port_table": "ovs/datapath", "flows": "ovs/lookup", "ports": "ovs/ports",
-    "engine": "ovs/engine", "upcall": "ovs/engine", "senders": "ovs/engine", "provider": "ovs/provider",
+    "engine": "ovs/engine", "upcall": "ovs/engine", "senders": "ovs/engine", "rounds": "ovs/flows", "provider": "ovs/provider",
     "counts": "ovs/datapath", "trace": "ovs/datapath",
 }
 

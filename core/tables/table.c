@@ -259,6 +259,16 @@ void oxdp_table_stats(const struct oxdp_table *t, uint32_t index, struct dp_stat
     }
 }
 
+uint64_t oxdp_table_packets(const struct oxdp_table *t, uint32_t index)
+{
+    uint64_t packets = 0;
+
+    for (uint32_t shard = 0; shard < t->mem.head->shards; shard++) {
+        packets += __atomic_load_n(&t->mem.stats[shard * t->mem.n_flows + index].packets, __ATOMIC_RELAXED);
+    }
+    return packets;
+}
+
 void oxdp_table_usage(const struct oxdp_table *t, struct oxdp_table_usage *ret)
 {
     ret->flows = t->mem.n_flows - t->n_free_flows - t->n_limbo_flows;

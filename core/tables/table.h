@@ -117,6 +117,9 @@ void oxdp_table_on_reclaim(struct oxdp_table *,
 /* The flow's sum over all shards. */
 void oxdp_table_stats(const struct oxdp_table *, uint32_t flow, struct dp_stats *ret_stats);
 
+/* Its packets alone. */
+uint64_t oxdp_table_packets(const struct oxdp_table *, uint32_t flow);
+
 /* Moves the masks that matched most packets since the last call to the front.  Reads every flow's
  * statistics. */
 void oxdp_table_rank_masks(struct oxdp_table *);

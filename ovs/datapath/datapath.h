@@ -163,6 +163,24 @@ struct dpif_xdp_dp_senders {
     uint64_t last_seq OVS_GUARDED_BY(dpif_xdp_port_mutex);
 };
 
+/* ovs/flows/round.c: rounds of ofproto's revalidators. */
+struct dpif_xdp_dp_rounds {
+    /* Used by the one thread of ofproto that begins rounds. */
+    unsigned int n_wanted;              /* Revalidations, ever, and ... */
+    unsigned long long int n_limited;   /* ... batches above the limit of
+                                         * flows, when it looked last. */
+    long long int limited;              /* When that changed last, ms. */
+    uint32_t n_flows;                   /* When the last complete round
+                                         * began, ... */
+    long long int last;                 /* ... which was then, ms. */
+    unsigned int n_due;                 /* Rounds that must be complete. */
+
+    /* Written by any thread, since the last complete round began. */
+    atomic_uint32_t n_expired;          /* Flows that revalidators deleted. */
+    atomic_bool disturbed;              /* Others deleted some, or changing
+                                         * one failed. */
+};
+
 /* ovs/provider/: used by the main thread. */
 struct dpif_xdp_dp_provider {
     uint64_t last_tnl_conf_seq;
@@ -206,6 +224,7 @@ struct dpif_xdp_dp {
     struct dpif_xdp_dp_engine engine;
     struct dpif_xdp_dp_upcall upcall;
     struct dpif_xdp_dp_senders senders;
+    struct dpif_xdp_dp_rounds rounds;
     struct dpif_xdp_dp_provider provider;
     struct dpif_xdp_dp_counts counts;
     struct dpif_xdp_trace trace;

@@ -116,6 +116,12 @@ void dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *,
                                  const struct dpif_xdp_flow *,
                                  struct dpif_flow_stats *stats);
 
+/* Stores the packets of 'flow' that it would add in '*ret'.  Returns false if
+ * that takes more than a look. */
+bool dpif_xdp_fastpath_n_packets(const struct dpif_xdp_dp *,
+                                 const struct dpif_xdp_flow *flow,
+                                 uint64_t *ret);
+
 /* Prefetches what dpif_xdp_fastpath_add_stats() reads.  Any thread. */
 void dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *,
                                       const struct dpif_xdp_flow *);

@@ -107,6 +107,31 @@ dpif_xdp_fastpath_add_stats(const struct dpif_xdp_dp *dp,
     stats->tcp_flags |= sum.tcp_flags;
 }
 
+bool
+dpif_xdp_fastpath_n_packets(const struct dpif_xdp_dp *dp,
+                            const struct dpif_xdp_flow *flow, uint64_t *ret)
+{
+    struct dpif_xdp_fastpath *fp = dp->fastpath;
+    const struct dpif_xdp_fastpath_flow *own = peek(flow);
+    uint32_t before, after;
+
+    *ret = 0;
+    if (!fp) {
+        return true;
+    }
+    atomic_read_explicit(&fp->stats_seq, &before, memory_order_acquire);
+    *ret = own->n_packets;
+    if (own->index != DP_NO_FLOW) {
+        *ret += oxdp_table_packets(fp->table, own->index);
+    }
+    if (own->old_index != DP_NO_FLOW) {
+        return false;
+    }
+    atomic_thread_fence(memory_order_acquire);
+    atomic_read_relaxed(&fp->stats_seq, &after);
+    return !(before & 1) && before == after;
+}
+
 void
 dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *dp,
                                  const struct dpif_xdp_flow *flow)

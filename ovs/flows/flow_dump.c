@@ -12,6 +12,7 @@
 #include "openvswitch/ofpbuf.h"
 #include "ovs/base/compat.h"
 #include "ovs/fastpath/fastpath.h"
+#include "timeval.h"
 
 const struct odp_support dpif_xdp_odp_support = {
     .max_vlan_headers = SIZE_MAX,
@@ -41,6 +42,7 @@ struct dump_place {
 
 struct flow_dump {
     struct dpif_flow_dump up;
+    bool quiet;                         /* Terse, of a quiet round. */
     struct ovs_mutex mutex;             /* dpif_xdp_dump_mutex. */
     uint32_t position                   /* Of the table, or of 'places'. */
         OVS_GUARDED_BY(dpif_xdp_dump_mutex);
@@ -175,6 +177,7 @@ dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
     ovs_mutex_init(&dump->mutex);
     order_few(dump, &dp->flows);
     if (terse) {
+        dump->quiet = dpif_xdp_round_begin(dp);
         take_twins(dump, dp);
     }
     return &dump->up;
@@ -200,6 +203,11 @@ dpif_xdp_flow_dump_thread_create(struct dpif_flow_dump *dump_)
 
     dpif_flow_dump_thread_init(&thread->up, &dump->up);
     thread->dump = dump;
+    if (dump->up.terse) {
+        dpif_xdp_round_join(dump->quiet);
+    } else {
+        dpif_xdp_round_leave();
+    }
     return &thread->up;
 }
 
@@ -207,6 +215,74 @@ void
 dpif_xdp_flow_dump_thread_destroy(struct dpif_flow_dump_thread *thread)
 {
     free(CONTAINER_OF(thread, struct flow_dump_thread, up));
+}
+
+/* Stores the next flows of the dump, 'max' or fewer, at most DUMP_BATCH; 0:
+ * there are no more.  Prefetches them: else nearly all of the time is spent
+ * waiting for memory. */
+static int
+take_flows(struct flow_dump *dump, const struct dpif_xdp_dp *dp,
+           struct dpif_xdp_flow *flows[], int max)
+{
+    int n = 0;
+
+    dump_lock(dump);
+    while (n < MIN(max, DUMP_BATCH)
+           && (flows[n] = next_flow(dump, &dp->flows))) {
+        if (dump->quiet) {
+            dpif_xdp_flow_prefetch_counts(flows[n++]);
+        } else {
+            dpif_xdp_flow_prefetch(flows[n++]);
+        }
+    }
+    dump_unlock(dump);
+
+    for (int i = 0; i < n; i++) {
+        dpif_xdp_fastpath_prefetch_stats(dp, flows[i]);
+    }
+    return n;
+}
+
+/* Keeps those of the 'n' flows that a dump of a quiet round has; returns how
+ * many. */
+static int
+omit_flows(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[], int n,
+           long long int now)
+{
+    int n_kept = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (!dpif_xdp_round_omits(dp, flows[i], now)) {
+            dpif_xdp_flow_prefetch(flows[i]);
+            flows[n_kept++] = flows[i];
+        }
+    }
+    return n_kept;
+}
+
+/* Describes up to 'max' flows that ofproto must see; 0: there are no more. */
+static int
+dump_tersely(struct flow_dump *dump, struct dpif_xdp_dp *dp,
+             struct dpif_flow *flows, int max)
+{
+    struct dpif_xdp_flow *found[DUMP_BATCH];
+    long long int now = time_msec();
+    int n_found, n = 0;
+
+    while (n <= max / 2
+           && (n_found = take_flows(dump, dp, found, max - n))) {
+        if (dump->quiet) {
+            n_found = omit_flows(dp, found, n_found, now);
+        }
+        for (int i = 0; i < n_found; i++, n++) {
+            dpif_xdp_flow_format(dp, found[i], NULL, NULL, &flows[n], true);
+            dpif_xdp_round_note_dumped(found[i], &flows[n].stats);
+        }
+    }
+    dump_lock(dump);
+    n += give_twins(dump, dp, &flows[n], max - n);
+    dump_unlock(dump);
+    return n;
 }
 
 int
@@ -218,29 +294,20 @@ dpif_xdp_flow_dump_next(struct dpif_flow_dump_thread *thread_,
     struct flow_dump *dump = thread->dump;
     struct dpif_xdp_dp *dp = dpif_xdp_dp_cast(dump->up.dpif);
     struct dpif_xdp_flow *found[DUMP_BATCH];
-    int n = 0, n_twins;
+    int n;
 
-    dump_lock(dump);
-    while (n < MIN(max_flows, DUMP_BATCH)
-           && (found[n] = next_flow(dump, &dp->flows))) {
-        dpif_xdp_flow_prefetch(found[n++]);
+    if (dump->up.terse) {
+        return dump_tersely(dump, dp, flows, max_flows);
     }
-    n_twins = give_twins(dump, dp, &flows[n], max_flows - n);
-    dump_unlock(dump);
-
-    /* Prefetch: else nearly all of the time is spent waiting for memory. */
-    for (int i = 0; i < n; i++) {
-        dpif_xdp_fastpath_prefetch_stats(dp, found[i]);
-    }
+    n = take_flows(dump, dp, found, max_flows);
     for (int i = 0; i < n; i++) {
         struct ofpbuf key, mask;
 
         ofpbuf_use_stack(&key, &thread->keys[i], sizeof thread->keys[i]);
         ofpbuf_use_stack(&mask, &thread->masks[i], sizeof thread->masks[i]);
-        dpif_xdp_flow_format(dp, found[i], &key, &mask, &flows[i],
-                             dump->up.terse);
+        dpif_xdp_flow_format(dp, found[i], &key, &mask, &flows[i], false);
     }
-    return n + n_twins;
+    return n;
 }
 
 void

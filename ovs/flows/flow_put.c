@@ -115,6 +115,7 @@ dpif_xdp_flows_flush(struct dpif_xdp_dp *dp)
     dpif_xdp_fastpath_reclaim(dp);
     dpif_xdp_flows_free(&dp->flows);
     dpif_xdp_flow_unlock(dp);
+    dpif_xdp_round_disturb(dp);
 }
 
 static void
@@ -149,6 +150,9 @@ dpif_xdp_flows_put(struct dpif *dpif, struct dpif_op *ops[], size_t n)
             prefetch_flows(dp, &ops[i], MIN(n - i, MAX_TOGETHER));
         }
         ops[i]->error = put_flow(dp, &ops[i]->flow_put);
+        if (ops[i]->error && !(ops[i]->flow_put.flags & DPIF_FP_PROBE)) {
+            dpif_xdp_round_disturb(dp);
+        }
     }
     dpif_xdp_flow_unlock(dp);
 }
@@ -323,6 +327,7 @@ dpif_xdp_flows_del(struct dpif *dpif, struct dpif_op *ops[], size_t n)
         }
     }
     dpif_xdp_flow_unlock(dp);
+    dpif_xdp_round_note_deleted(dp, n);
     free(flows);
 }
 

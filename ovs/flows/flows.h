@@ -57,6 +57,38 @@ void dpif_xdp_flow_get_stats(const struct dpif_xdp_dp *,
                              const struct dpif_xdp_flow *,
                              struct dpif_flow_stats *);
 
+/* Rounds of ofproto's revalidators: a terse dump, and a sweep of what ofproto
+ * knows of flows. */
+
+/* A revalidation was asked for: the next round is complete.  Any thread. */
+void dpif_xdp_round_want(void);
+
+/* Begins a round; returns whether it may be quiet: its dump leaves out what
+ * dpif_xdp_round_omits() says, and no sweep is needed. */
+bool dpif_xdp_round_begin(struct dpif_xdp_dp *);
+
+/* The calling thread, one of ofproto's revalidators, takes part in a round
+ * that is quiet or not; has done its sweep; whether its round is quiet. */
+void dpif_xdp_round_join(bool quiet);
+void dpif_xdp_round_leave(void);
+bool dpif_xdp_round_is_quiet(void);
+
+/* Whether a quiet dump leaves out 'flow': it had no packet since the last
+ * dump, and is not idle for so long that ofproto deletes it.  'now' is
+ * monotonic ms. */
+bool dpif_xdp_round_omits(const struct dpif_xdp_dp *,
+                          const struct dpif_xdp_flow *flow,
+                          long long int now);
+
+/* A terse dump says so of 'flow'.  One thread at a time has a flow. */
+void dpif_xdp_round_note_dumped(struct dpif_xdp_flow *flow,
+                                const struct dpif_flow_stats *);
+
+/* 'n' flows were to be deleted; something else happened for which ofproto
+ * needs complete rounds.  Any thread. */
+void dpif_xdp_round_note_deleted(struct dpif_xdp_dp *, uint32_t n);
+void dpif_xdp_round_disturb(struct dpif_xdp_dp *);
+
 /* Each as the member of struct dpif_class with the same name. */
 int dpif_xdp_flow_flush(struct dpif *);
 struct dpif_flow_dump *dpif_xdp_flow_dump_create(

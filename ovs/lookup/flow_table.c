@@ -300,6 +300,7 @@ dpif_xdp_flow_reset_stats(struct dpif_xdp_flow *flow)
     atomic_store_relaxed(&flow->n_bytes, 0);
     atomic_store_relaxed(&flow->used, 0);
     atomic_store_relaxed(&flow->tcp_flags, 0);
+    flow->n_dumped = UINT64_MAX;
 }
 
 void

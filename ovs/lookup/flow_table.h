@@ -60,10 +60,15 @@ struct dpif_xdp_flow {
     struct dpif_xdp_flow *next_deleted; /* In flows->deleted. */
 
     /* Of the engine. */
-    atomic_uint64_t n_packets;
     atomic_uint64_t n_bytes;
     atomic_llong used;                  /* Monotonic ms; 0: never. */
     atomic_uint16_t tcp_flags;
+    atomic_uint64_t n_packets;
+
+    /* What the last terse dump that had this flow said, of all tiers.  Used
+     * by one thread at a time. */
+    uint64_t n_dumped;                  /* UINT64_MAX: there was none. */
+    long long int used_dumped;
 
     struct dpif_xdp_fastpath_flow fp OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     atomic_bool deleted;                /* Read by any thread. */
@@ -76,6 +81,16 @@ dpif_xdp_flow_prefetch(const struct dpif_xdp_flow *flow)
     for (size_t i = 0; i < sizeof *flow; i += CACHE_LINE_SIZE) {
         OVS_PREFETCH_WRITE((const char *) flow + i);
     }
+}
+
+/* Prefetches what tells whether it had packets: from 'n_packets' to
+ * 'fp.n_packets'. */
+static inline void
+dpif_xdp_flow_prefetch_counts(const struct dpif_xdp_flow *flow)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    OVS_PREFETCH(&flow->n_packets);
+    OVS_PREFETCH(&flow->fp.n_packets);
 }
 
 /* The flows of a datapath. */
