@@ -17,6 +17,7 @@
 
 struct dp_omit harness_omit;
 uint32_t harness_conns;
+bool harness_talks;
 
 static char verifier_log[1 << 16];
 
@@ -37,7 +38,7 @@ static void *make_table(size_t bytes, int *fd)
     return table == MAP_FAILED ? NULL : table;
 }
 
-/* Tables of connections, with few buckets, so that some are full. */
+/* Tables of connections, with few buckets, so that some are full; with harness_talks with as many as a datapath has. */
 static int make_ct_tables(struct harness *h)
 {
     struct dp_ct_tables *t = &h->ct;
@@ -47,7 +48,7 @@ static int make_ct_tables(struct harness *h)
 
     t->n_head = 1;
     t->n_buckets = 1;
-    while (t->n_buckets * 2 < harness_conns) {
+    while (t->n_buckets * (harness_talks ? 1 : 2) < harness_conns) {
         t->n_buckets *= 2;
     }
     t->n_keys = t->n_lives = t->n_addr6 = t->n_cold = harness_conns;
@@ -126,6 +127,7 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     }
     program = bpf_object__find_program_by_name(h->object, "pipeline");
     bpf_program__set_autoload(bpf_object__find_program_by_name(h->object, "track"), harness_conns != 0);
+    bpf_program__set_autoload(bpf_object__find_program_by_name(h->object, "many"), harness_talks);
     bpf_program__set_log_level(program, 4);
     bpf_program__set_log_buf(program, verifier_log, sizeof verifier_log);
     error = bpf_object__load(h->object);
@@ -142,10 +144,12 @@ int harness_open(const char *object_file, const struct oxdp_table_config *config
     h->pipeline_fd = bpf_program__fd(program);
     h->empty_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "empty"));
     h->track_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "track"));
+    h->many_fd = bpf_program__fd(bpf_object__find_program_by_name(h->object, "many"));
     h->n_fates = variables(h, ".bss");
+    h->talk = variables(h, ".data.talk");
     h->call = variables(h, ".data.call");
     h->in_port = variables(h, ".data");
-    if (h->n_fates == MAP_FAILED || h->call == MAP_FAILED || h->in_port == MAP_FAILED) {
+    if (h->n_fates == MAP_FAILED || h->talk == MAP_FAILED || h->call == MAP_FAILED || h->in_port == MAP_FAILED) {
         return -errno;
     }
     tables = oxdp_memory_tables(&h->memory);
@@ -156,6 +160,7 @@ void harness_close(struct harness *h)
 {
     munmap((void *) h->n_fates, 4096);
     munmap(h->call, 4096);
+    munmap(h->talk, 4096);
     munmap(h->in_port, 4096);
 #define X(NAME, TYPE)                                                           \
     if (h->ct.NAME) {                                                           \

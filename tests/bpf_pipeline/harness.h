@@ -3,6 +3,7 @@
 #ifndef TESTS_BPF_PIPELINE_HARNESS_H
 #define TESTS_BPF_PIPELINE_HARNESS_H 1
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/tables/memory.h"
@@ -14,6 +15,7 @@
 struct bpf_object;
 struct ct_call;
 struct dp_run;
+struct talk;
 
 struct harness {
     struct bpf_object *object;
@@ -21,6 +23,8 @@ struct harness {
     struct oxdp_table *table;       /* In it. */
     int pipeline_fd;
     int empty_fd;
+    int many_fd;                /* With harness_talks: as 'pipeline', of frames that 'talk' describes. */
+    struct talk *talk;
     struct dp_ct_tables ct;     /* With harness_conns: all zeros at first; */
     struct dp_path_tables paths;        /* the same; */
     int track_fd;               /* a program that runs one ct(), */
@@ -35,6 +39,9 @@ extern struct dp_omit harness_omit;
 
 /* Connections that their tables have room for; 0: they have none, and leave CT out. */
 extern uint32_t harness_conns;
+
+/* Whether the program 'many' is loaded. */
+extern bool harness_talks;
 
 /* Loads the object file with a table of that shape.  0 or negative errno, with the verifier's words on stderr. */
 int harness_open(const char *object_file, const struct oxdp_table_config *, const struct oxdp_table_callbacks *,

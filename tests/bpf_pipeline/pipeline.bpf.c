@@ -7,8 +7,10 @@
 #define DP_CT_NOW(CTX) (call.now)
 #include "dp/ct_run.h"
 #include "tests/bpf_pipeline/ct_call.h"
+#include "tests/bpf_pipeline/talk.h"
 
 struct ct_call call SEC(".data.call");
+struct talk talk SEC(".data.talk");
 
 #include "dp/pipeline.h"
 
@@ -35,8 +37,7 @@ int empty(struct xdp_md *ctx)
     return XDP_PASS;
 }
 
-SEC("xdp")
-int pipeline(struct xdp_md *ctx)
+static __always_inline int run_pipeline(struct xdp_md *ctx, __u32 port)
 {
     struct dp_run *run = run_here(ctx);
 
@@ -45,7 +46,7 @@ int pipeline(struct xdp_md *ctx)
     }
     run->frame.local_stack = 0;
 
-    struct dp_outcome outcome = dp_pipeline(ctx, in_port, run);
+    struct dp_outcome outcome = dp_pipeline(ctx, port, run);
 
     __u32 fate = outcome.fate;
 
@@ -64,6 +65,35 @@ int pipeline(struct xdp_md *ctx)
         return XDP_TX;
     }
     return outcome.fate == DP_FATE_DROP ? XDP_DROP : XDP_PASS;
+}
+
+SEC("xdp")
+int pipeline(struct xdp_md *ctx)
+{
+    return run_pipeline(ctx, in_port);
+}
+
+/* The same, of frames over IPv4 that are made here: BPF_PROG_TEST_RUN repeats the one that it was given. */
+SEC("xdp")
+int many(struct xdp_md *ctx)
+{
+    __u32 n = talk.next++;
+    __u64 changes = dp_csum_change32(0, dp_htonl(n).raw);
+    __u8 *ip = dp_at(ctx, DP_ETH_LEN, DP_IP4_LEN + 4);
+    __u8 *host = dp_at(ctx, talk.host_ofs & DP_OFS_MASK, 4);
+    __u8 *check = dp_at(ctx, talk.check_ofs & DP_OFS_MASK, 2);
+
+    if (!ip || !host || !check) {
+        return XDP_ABORTED;
+    }
+    dp_store64(ip + 12, talk.addr);
+    dp_store32(ip + DP_IP4_LEN, talk.ports);
+    dp_store32(host, dp_htonl(0x0a000000 + n).raw);
+    dp_store16(ip + 10, talk.ip_check);
+    dp_csum_apply(ip + 10, changes);
+    dp_store16(check, talk.check);
+    dp_csum_apply(check, changes);
+    return talk.dry ? XDP_PASS : run_pipeline(ctx, talk.in_port);
 }
 
 /* One ct() without flows: all of dp/ct_run.h. */
