@@ -39,7 +39,7 @@ struct dp_ct_here {
     struct dp_micro_conn steady[DP_PATH_CONNS];
 };
 
-#define DP_CT_UNSTEADY 0x10000  /* In 'n_steady': one did not. */
+#define DP_CT_UNSTEADY 0x10000  /* In 'n_steady': one did not, or is not known for long. */
 
 /* Unpacks the argument of 'op'. */
 DP_INLINE void dp_ct_unpack(struct dp_ctx *ctx, const struct dp_op *op, struct dp_ct_here *here)
@@ -295,7 +295,7 @@ DP_INLINE void dp_ct_note_steady(struct dp_ct_here *here)
         here->steady[n].ref = here->run.ref;
         here->steady[n].version = here->run.version;
     }
-    here->n_steady = n + 1;
+    here->n_steady = here->run.is_young ? DP_CT_UNSTEADY : n + 1;
 }
 
 /* Does 'op', the first operation of a flow, to the packet.  Returns DP_REASON_FORWARDED, or why the engine is to do it:

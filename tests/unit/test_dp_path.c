@@ -378,6 +378,70 @@ static void test_port_is_noted_again(void **state)
     free(r);
 }
 
+/* An established TCP connection from 'port'. */
+static void connect_tcp(struct world *w, uint16_t port)
+{
+    struct dp_ct_run run = {
+        .tuple = { .addr = { { dp_htonl(0x0a000001).raw }, { dp_htonl(0x0a000002).raw } },
+                   .l4 = { dp_htons(port).raw, dp_htons(53).raw }, .zone = 1, .proto = DP_IP_TCP },
+        .tcp_flags = DP_TCP_SYN,
+    };
+    struct dp_ct_action action = { .zone = 1, .flags = DP_CT_COMMIT };
+    const uint64_t no_label[2] = { 0 };
+    struct dp_ct_life *life;
+
+    assert_int_equal(dp_ct_make(&w->ct.ctx, &run, &action, NOW), DP_CT_MADE);
+    dp_ct_first_marks(&w->ct.ctx, run.ref, ct_world_intern(&w->ct, 1, no_label));
+    life = &w->ct.tables.lives[DP_CT_REF_INDEX(run.ref)];
+    life->state = DP_CT_PUT(life->state, DP_CT_STATE_TCP(0), 8, DP_CT_TCP_ESTABLISHED | DP_CT_TCP_ESTABLISHED << 4);
+    life->state = DP_CT_PUT(life->state, DP_CT_STATE_WIN(0), 16, 0x4000);
+    life->state = DP_CT_PUT(life->state, DP_CT_STATE_WIN(1), 16, 0x4000);
+    life->state = DP_CT_PUT(life->state, DP_CT_STATE_CLASS, 4, DP_CT_TM_TCP_ESTABLISHED);
+    life->window[0] = life->window[1] = DP_CT_WINDOW(1, 0x4001);
+}
+
+/* Sends a segment that acknowledges, without data.  Returns whether it met a path. */
+static bool tcp_hits_from(struct reader *r, uint16_t port)
+{
+    struct dp_outcome outcome;
+    uint8_t *ip, *tcp;
+
+    make_frame(r, port);
+    ip = r->frame + DP_ETH_LEN;
+    tcp = ip + DP_IP4_LEN;
+    ip[9] = DP_IP_TCP;
+    dp_store16(ip + 10, 0);
+    dp_store16(ip + 10, ~sum_of(ip, DP_IP4_LEN, 0));
+    memset(tcp + 4, 0, DP_TCP_LEN - 4);
+    tcp[7] = tcp[11] = 1;
+    tcp[12] = 0x50;
+    tcp[13] = DP_TCP_ACK;
+    tcp[14] = 0x40;
+    r->run.frame.local_stack = 0;
+    r->run.path.found = DP_PATH_NONE;
+    outcome = dp_pipeline(&r->ctx, IN_PORT, &r->run);
+    assert_int_equal(outcome.fate, DP_FATE_OUTPUT);
+    return r->run.path.found == DP_PATH_HIT;
+}
+
+/* Of a TCP connection that has only few segments nothing is learned. */
+static void test_young_connection(void **state)
+{
+    struct world *w = *state;
+    struct reader *r = new_reader(w, 0);
+
+    connect_tcp(w, SOURCE_PORT);
+    for (int i = 0; i < DP_CT_CALM; i++) {
+        assert_false(tcp_hits_from(r, SOURCE_PORT));
+        assert_int_equal(r->run.path.found, DP_PATH_NONE);
+    }
+    assert_int_equal(in_use(w), 0);
+    assert_false(tcp_hits_from(r, SOURCE_PORT));
+    assert_int_equal(in_use(w), 1);
+    assert_true(tcp_hits_from(r, SOURCE_PORT));
+    free(r);
+}
+
 static bool stop;
 
 static void wait_sometimes(struct dp_ctx *ctx)
@@ -482,7 +546,7 @@ int main(void)
         TEST(test_written_meanwhile),
         TEST(test_room_grows),
         TEST(test_no_room),
-        TEST(test_port_is_noted_again),
+        TEST(test_port_is_noted_again), TEST(test_young_connection),
         TEST(test_two_processors),
     };
 
