@@ -153,19 +153,29 @@ DP_INLINE int dp_ct_take_slot(struct dp_ctx *ctx, const struct dp_ct_head *head,
 /* Where a tuple stands: bucket number and slot. */
 #define DP_CT_PLACE(NO, I) ((__u64) (NO) << 4 | (I) | 8)
 
-/* Publishes 'slot' in bucket number 'no', in place of one that is free or whose connection is dead.  Returns
+/* Whether the connection of 'slot' is dead. */
+DP_INLINE int dp_ct_slot_is_dead(struct dp_ctx *ctx, __u64 slot)
+{
+    const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(DP_CT_SLOT_REF(slot)));
+
+    return life && DP_READ_ONCE(life->state) & DP_CT_DEAD;
+}
+
+/* Publishes 'slot' in bucket number 'no': in a slot that is free, or that of a connection with the same tag that is
+ * dead; if there is none, in that of any that is dead.  The lives of other connections are mostly in no cache.  Returns
  * DP_CT_PLACE(), or 0 if there is no room. */
 DP_INLINE __u64 dp_ct_publish_in(struct dp_ctx *ctx, const struct dp_ct_head *head, __u32 no, __u64 slot)
 {
     const struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, no);
 
-    for (int i = 0; bucket && i < DP_CT_SLOTS; i++) {
-        __u64 old = DP_READ_ONCE(bucket->slot[i]);
-        const struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(DP_CT_SLOT_REF(old)));
+    DP_NO_UNROLL
+    for (int i = 0; bucket && i < 2 * DP_CT_SLOTS; i++) {
+        int n = i % DP_CT_SLOTS, any = i >= DP_CT_SLOTS;
+        __u64 old = DP_READ_ONCE(bucket->slot[n]);
 
-        if ((!old || (life && DP_READ_ONCE(life->state) & DP_CT_DEAD))
-            && dp_ct_take_slot(ctx, head, no, i, old, slot)) {
-            return DP_CT_PLACE(no, i);
+        if ((!old || ((any || DP_CT_SLOT_TAG(old) == DP_CT_SLOT_TAG(slot)) && dp_ct_slot_is_dead(ctx, old)))
+            && dp_ct_take_slot(ctx, head, no, n, old, slot)) {
+            return DP_CT_PLACE(no, n);
         }
     }
     return 0;
