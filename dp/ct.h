@@ -137,6 +137,7 @@ struct dp_ct_run {
     __u32 refused;              /* No connection was made: 1 + enum dp_ct_refusal.  Nobody sets it to 0. */
     __u32 refresh;              /* Its time begins anew. */
     __u32 version;              /* Of the connection, before anything was read of it: of dp_ct_fast(). */
+    __u32 verified;             /* The packet's transport checksum is right: of programs. */
     __u32 is_young;             /* Nothing is to be learned of it yet: likewise. */
     struct dp_ct_words found, judged;   /* Of TCP: what the segment found, and what it made of it. */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Connection tracking: what most packets need, in one call: a TCP segment in the middle of an established connection, a
- * UDP packet of one with replies.  All else goes through the stages of dp/ct_op.h, which come to the same result. */
+ * UDP packet of one with replies; in a second call, what segments need that open and close a connection that is there.
+ * All else goes through the stages of dp/ct_op.h, which come to the same result. */
 #ifndef DP_CT_FAST_H
 #define DP_CT_FAST_H 1
 
@@ -12,6 +13,11 @@
 #ifndef DP_CT_NOW
 #define DP_CT_NOW(CTX) ((__u32) dp_ticks(CTX))
 #endif
+
+/* What dp_ct_fast() returns. */
+#define DP_CT_FAST_DONE 1
+#define DP_CT_FAST_NAT 2
+#define DP_CT_FAST_CHANGE 3
 
 /* What it reads of a packet, besides the tuple. */
 struct dp_ct_segment {
@@ -63,7 +69,8 @@ DP_INLINE int dp_ct_fast_ip(struct dp_ctx *ctx, const struct dp_frame *frame, st
     return 0;
 }
 
-/* Reads TCP's header at 'p', with 'l4_len' bytes from there on.  Returns as dp_ct_fast_ip(). */
+/* Reads TCP's header at 'p', with 'l4_len' bytes from there on.  Returns 0 if the segment is not one in the middle of a
+ * connection. */
 DP_INLINE int dp_ct_fast_tcp(const __u8 *p, __u32 l4_len, struct dp_ct_segment *s)
 {
     __u32 len = (p[12] >> 4) * 4;
@@ -87,19 +94,28 @@ DP_INLINE int dp_ct_fast_udp(const __u8 *p, __u32 l4_len)
     return len >= DP_UDP_LEN && len <= l4_len;
 }
 
-/* Reads ports, and '*s' of TCP.  Returns as dp_ct_fast_ip(). */
+/* Whether a segment with these flags does not begin a connection. */
+DP_INLINE int dp_ct_fast_follows(__u8 flags)
+{
+    return (flags & (DP_TCP_SYN | DP_TCP_ACK)) != DP_TCP_SYN;
+}
+
+/* Reads ports, and '*s' of TCP.  Returns as dp_ct_fast_ip(); or DP_CT_FAST_CHANGE: it is TCP, but not to be judged
+ * here. */
 DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_tuple *t,
                             struct dp_ct_segment *s)
 {
     __u32 l4 = frame->l4 & DP_OFS_MASK;
+    int kind = 1;
     const __u8 *p;
 
     __asm__ volatile("" ::: "memory");  /* The compiler would keep 32 bits of a pointer into the packet. */
     if (t->proto == DP_IP_TCP) {
         p = dp_at(ctx, l4, DP_TCP_LEN);
-        if (!p || !dp_ct_fast_tcp(p, frame->l4_len, s)) {
+        if (!p || !dp_ct_fast_follows(p[13])) {
             return 0;
         }
+        kind = dp_ct_fast_tcp(p, frame->l4_len, s) ? 1 : DP_CT_FAST_CHANGE;
     } else if (t->proto == DP_IP_UDP) {
         p = dp_at(ctx, l4, DP_UDP_LEN);
         if (!p || !dp_ct_fast_udp(p, frame->l4_len)) {
@@ -110,7 +126,7 @@ DP_INLINE int dp_ct_fast_l4(struct dp_ctx *ctx, const struct dp_frame *frame, st
     }
     t->l4[0] = DP_CT_L4(dp_load16(p), 0);
     t->l4[1] = DP_CT_L4(dp_load16(p + 2), 0);
-    return t->l4[0] && t->l4[1];
+    return t->l4[0] && t->l4[1] ? kind : 0;
 }
 
 /* As dp_ct_tcp_judge(), of a segment that leaves 'state' and the other end's word as they are: returns 1, and what its
@@ -218,10 +234,45 @@ DP_INLINE void dp_ct_fast_write(struct dp_ctx *ctx, union dp_key *key, __u32 sta
     }
 }
 
-/* Does CT 'op' to the packet.  Returns DP_CT_FAST_DONE; DP_CT_FAST_NAT: dp_ct_translate() is left to do; or 0, with
- * nothing changed, if the packet is not for this file. */
-#define DP_CT_FAST_DONE 1
-#define DP_CT_FAST_NAT 2
+/* Whether the transport checksum of the packet is to be verified, whose connection is run->ref. */
+DP_INLINE int dp_ct_must_verify(const struct dp_ct_run *run)
+{
+    __u32 proto = run->tuple.proto;
+
+    if (DP_TAKES_SKBS) {
+        return 0;
+    }
+    return proto == DP_IP_TCP ? !run->ref || run->tcp_flags & (DP_TCP_SYN | DP_TCP_FIN | DP_TCP_RST)
+        : !run->ref && (proto == DP_IP_UDP || dp_ct_is_icmp(&run->tuple));
+}
+
+/* The rest of what CT 'op' does to a packet of connection run->ref.  Returns as dp_ct_fast(). */
+DP_INLINE int dp_ct_fast_end(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key,
+                             const struct dp_op *op, struct dp_ct_run *run, const struct dp_ct_key *conn)
+{
+    __u32 state = DP_CS_TRK | DP_CS_EST | (DP_CT_REF_REPLY(run->ref) ? DP_CS_RPL : 0);
+    int todo = DP_CT_FAST_DONE;
+
+    run->md.related = 0;
+    run->md.zone = op->u.ct.zone;
+    run->md.cached = op->u.ct.flags & DP_CT_NAT ? 0 : run->ref;
+    run->md.generation = conn->generation;
+    if (op->u.ct.flags & DP_CT_NAT && conn->nat) {
+        run->l3 = frame->l3;
+        run->l4 = frame->l4;
+        run->l4_len = frame->l4_len;
+        run->v6 = !!(conn->flags & DP_CT_KEY_V6);
+        run->related = 0;
+        todo = DP_CT_FAST_NAT;
+    }
+    run->md.state = state;
+    dp_ct_fast_write(ctx, key, state, conn, DP_CT_REF_INDEX(run->ref));
+    return todo;
+}
+
+/* Does CT 'op' to the packet.  Returns DP_CT_FAST_DONE; DP_CT_FAST_NAT: dp_ct_translate() is left to do;
+ * DP_CT_FAST_CHANGE, with nothing changed: the segment is of connection run->ref, and may be one for dp_ct_change(); or 0,
+ * with nothing changed, if the packet is not for this file. */
 DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, const struct dp_op *op,
                         struct dp_ct_run *run)
 {
@@ -229,10 +280,13 @@ DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union 
     __u32 now = DP_CT_NOW(ctx);
     struct dp_ct_segment s = { 0 };
     struct dp_ct_tuple t;
-    int todo = DP_CT_FAST_DONE;
+    int kind;
 
     if (!frame || !key || !op || !run || !head) {
         return 0;
+    }
+    if (!key->ct_state) {
+        run->verified = 0;
     }
     if (op->u.ct.flags & (DP_CT_MARK | DP_CT_LABEL)
         || (key->ct_state && key->ct_zone == op->u.ct.zone && !(op->u.ct.flags & DP_CT_FRESH))) {
@@ -240,42 +294,63 @@ DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union 
     }
     t.zone = op->u.ct.zone;
     t.pad = 0;
-    if (!dp_ct_fast_ip(ctx, frame, &t) || !dp_ct_fast_l4(ctx, frame, &t, &s)) {
+    if (!dp_ct_fast_ip(ctx, frame, &t)) {
+        return 0;
+    }
+    kind = dp_ct_fast_l4(ctx, frame, &t, &s);
+    if (!kind) {
         return 0;
     }
 
     __u64 hash = dp_ct_hash(head, &t);
     const struct dp_ct_bucket *bucket = dp_ct_buckets_at(ctx, dp_hash_bucket(hash, head->bucket_last));
     __u32 ref = bucket ? dp_ct_find_in(ctx, bucket, dp_hash_tag(hash), &t, now) : 0;
-    __u32 index = DP_CT_REF_INDEX(ref), d = DP_CT_REF_REPLY(ref);
-    const struct dp_ct_key *conn = dp_ct_keys_at(ctx, index);
-    struct dp_ct_life *life = dp_ct_lives_at(ctx, index);
-    __u32 state = DP_CS_TRK | DP_CS_EST | (d ? DP_CS_RPL : 0);
+    const struct dp_ct_key *conn = dp_ct_keys_at(ctx, DP_CT_REF_INDEX(ref));
+    struct dp_ct_life *life = dp_ct_lives_at(ctx, DP_CT_REF_INDEX(ref));
 
     if (!ref || !conn || !life || DP_READ_ONCE(conn->flags) & (DP_CT_KEY_ENGINE | DP_CT_KEY_RELATED)) {
         return 0;
     }
+    run->ref = ref;
     run->version = DP_READ_ONCE(life->version);
     run->is_young = 0;
-    if (!dp_ct_fast_update(&t, &s, life, d, now, &run->is_young)) {
+    if (kind == DP_CT_FAST_CHANGE
+        || !dp_ct_fast_update(&t, &s, life, DP_CT_REF_REPLY(ref), now, &run->is_young)) {
+        return t.proto == DP_IP_TCP ? DP_CT_FAST_CHANGE : 0;
+    }
+    return dp_ct_fast_end(ctx, frame, key, op, run, conn);
+}
+
+/* Does CT 'op' to a TCP segment of connection run->ref, as dp_ct_fast() left it.  Returns as dp_ct_fast(), but for
+ * DP_CT_FAST_CHANGE: a segment that is damaged, or invalid, or begins anew, is left to dp/ct_op.h. */
+DP_STAGE int dp_ct_change(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, const struct dp_op *op,
+                          struct dp_ct_run *run)
+{
+    const struct dp_ct_key *conn = run ? dp_ct_keys_at(ctx, DP_CT_REF_INDEX(run->ref)) : 0;
+
+    if (!frame || !key || !op || !conn) {
         return 0;
     }
-    run->ref = ref;
-    run->md.related = 0;
-    run->md.zone = t.zone;
-    run->md.cached = op->u.ct.flags & DP_CT_NAT ? 0 : ref;
-    run->md.generation = conn->generation;
-    if (op->u.ct.flags & DP_CT_NAT && conn->nat) {
-        run->l3 = frame->l3;
-        run->l4 = frame->l4;
-        run->l4_len = frame->l4_len;
-        run->v6 = t.v6;
-        run->related = 0;
-        todo = DP_CT_FAST_NAT;
+    run->l3 = frame->l3;
+    run->l4 = frame->l4;
+    run->l4_len = frame->l4_len;
+    run->v6 = !!(conn->flags & DP_CT_KEY_V6);
+    run->proto = run->tuple.proto = DP_IP_TCP;
+    run->related = 0;
+    if (!dp_ct_read_tcp(ctx, run)) {
+        return 0;
     }
-    run->md.state = state;
-    dp_ct_fast_write(ctx, key, state, conn, index);
-    return todo;
+    if (!run->verified && dp_ct_must_verify(run)) {
+        run->verified = !dp_has_frags(ctx) && dp_ct_l4_is_good(ctx, run);
+        if (!run->verified) {
+            return 0;
+        }
+    }
+    if (dp_ct_update_tcp(ctx, run) != DP_CT_VALID) {
+        return 0;
+    }
+    dp_ct_put_tcp(ctx, run, DP_CT_NOW(ctx));
+    return dp_ct_fast_end(ctx, frame, key, op, run, conn);
 }
 
 #endif /* dp/ct_fast.h */

@@ -127,18 +127,6 @@ DP_INLINE int dp_ct_would_remark(struct dp_ctx *ctx, const struct dp_ct_key *key
     return differs != 0;
 }
 
-/* Whether the transport checksum of the packet is to be verified, whose connection is here->run.ref. */
-DP_INLINE int dp_ct_must_verify(const struct dp_ct_run *run)
-{
-    __u32 proto = run->tuple.proto;
-
-    if (DP_TAKES_SKBS) {
-        return 0;
-    }
-    return proto == DP_IP_TCP ? !run->ref || run->tcp_flags & (DP_TCP_SYN | DP_TCP_FIN | DP_TCP_RST)
-        : !run->ref && (proto == DP_IP_UDP || dp_ct_is_icmp(&run->tuple));
-}
-
 /* Decides about the packet that dp_ct_op_read() read, whose connection is here->run.ref.  Changes nothing.  Returns 1:
  * go on; 0: it is damaged; minus an enum dp_reason: it is the engine's. */
 DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
@@ -165,10 +153,14 @@ DP_STAGE int dp_ct_op_decide(struct dp_ctx *ctx, struct dp_ct_here *here)
             return -DP_REASON_UP_CT_HELPER;
         }
     }
-    if (!dp_ct_must_verify(run)) {
+    if (run->verified || !dp_ct_must_verify(run)) {
         return 1;
     }
-    return dp_has_frags(ctx) ? -DP_REASON_UP_CT : dp_ct_l4_is_good(ctx, run);
+    if (dp_has_frags(ctx)) {
+        return -DP_REASON_UP_CT;
+    }
+    run->verified = dp_ct_l4_is_good(ctx, run);
+    return run->verified;
 }
 
 /* Whether operations, 'op' and those behind it, change addresses, ports or ICMP's type: then a packet is not that of
@@ -305,11 +297,15 @@ DP_INLINE int dp_ct_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key 
 {
     int fast = dp_ct_fast(ctx, frame, key, op, &here->run);
 
-    if (!fast) {
+    if (fast == DP_CT_FAST_DONE || fast == DP_CT_FAST_NAT) {
+        dp_ct_note_steady(here);
+    } else {
         here->n_steady = DP_CT_UNSTEADY;
-        return dp_ct_op_any(ctx, frame, key, op, here);
+        fast = fast ? dp_ct_change(ctx, frame, key, op, &here->run) : 0;
+        if (!fast) {
+            return dp_ct_op_any(ctx, frame, key, op, here);
+        }
     }
-    dp_ct_note_steady(here);
     if (fast == DP_CT_FAST_NAT) {
         here->run.md.state |= dp_ct_translate(ctx, &here->run);
         key->ct_state = here->run.md.state;

@@ -75,6 +75,20 @@ DP_STAGE __u64 dp_ct_sum(struct dp_ctx *ctx, __u32 ofs, __u32 len)
 /* Whether a sum that includes the checksum is that of an undamaged message. */
 DP_INLINE int dp_ct_sum_is_good(__u64 sum) { return dp_csum_fold(sum) == 0xffff; }
 
+/* Whether the checksum of IPv4's header at 'ip', which is at 'l3', is right. */
+DP_INLINE int dp_ct_ip4_is_good(struct dp_ctx *ctx, const __u8 *ip, __u32 l3)
+{
+    __u64 first, second;
+
+    if (ip[0] != 0x45) {
+        return dp_ct_sum_is_good(dp_ct_sum(ctx, l3, (ip[0] & 15) * 4));
+    }
+    first = dp_load64(ip);
+    second = dp_load64(ip + 8);
+    return dp_ct_sum_is_good((first & 0xffffffff) + (first >> 32) + (second & 0xffffffff) + (second >> 32)
+                             + dp_load32(ip + 16));
+}
+
 /* What the pseudo header adds to a message of 'len' bytes and protocol 'proto'. */
 DP_INLINE __u64 dp_ct_pseudo(struct dp_ctx *ctx, __u32 l3, int v6, __u32 proto, __u32 len)
 {
@@ -312,7 +326,7 @@ DP_STAGE int dp_ct_packet(struct dp_ctx *ctx, const struct dp_frame *frame, int 
         t->addr[1][0] = dp_load32(ip + 16);
         t->addr[0][1] = t->addr[1][1] = 0;
         t->proto = ip[9];
-        if (!(action->flags & DP_CT_GOOD_L3) && !dp_ct_sum_is_good(dp_ct_sum(ctx, frame->l3, (ip[0] & 15) * 4))) {
+        if (!(action->flags & DP_CT_GOOD_L3) && !dp_ct_ip4_is_good(ctx, ip, frame->l3)) {
             return 0;
         }
     }
