@@ -76,8 +76,8 @@ static enum parity check_match(const uint8_t *input, size_t size)
     return parity_match(input + 1, size - 1, other + 1, size - 1, mask, sizeof mask);
 }
 
-/* What make_push() makes a tunnel's header of, nearly always one that is valid: 'how' is its first byte, by which there are
- * PUSH_KINDS kinds, both families, with and without checksum.  Returns the kind. */
+/* What make_push() makes a tunnel's header of, nearly always one that is valid: 'how' is its first byte, by which there
+ * are PUSH_KINDS kinds, both families, with and without checksum.  Returns the kind. */
 #define PUSH_KINDS 3                    /* GRE, VXLAN, Geneve. */
 #define PUSH_INPUT 128
 static int make_push_input(uint8_t how, uint8_t input[PUSH_INPUT])
@@ -99,8 +99,8 @@ static int make_push_input(uint8_t how, uint8_t input[PUSH_INPUT])
     return how % PUSH_KINDS;
 }
 
-/* The frame 'inner' in a tunnel that Open vSwitch has made, 'how' as above.  Stores in '*pop' the actions that pop it, if
- * 'other' as one of any kind. */
+/* The frame 'inner' in a tunnel that Open vSwitch has made, 'how' as above.  Stores in '*pop' the actions that pop it,
+ * if 'other' as one of any kind. */
 static size_t put_in_tunnel(uint8_t how, bool other, const uint8_t *inner, size_t size, uint8_t frame[4096],
                             struct ofpbuf *pop)
 {
@@ -164,8 +164,9 @@ static void sum_ip(uint8_t *ip)
     memcpy(ip + 10, &sum, sizeof sum);
 }
 
-/* Frames in tunnels of all kinds in which one thing lies, each thing once: a bit of the headers, or where IPv4 says that
- * it ends.  IPv4's checksum is right all the same; that of UDP and GRE is there or not.  Returns whether one differs. */
+/* Frames in tunnels of all kinds in which one thing lies, each thing once: a bit of the headers, or where IPv4 says
+ * that it ends.  IPv4's checksum is right all the same; that of UDP and GRE is there or not.  Returns whether one
+ * differs. */
 #define MAX_HEADERS 110                 /* Bytes: Ethernet, IPv6, UDP, Geneve with some options, Ethernet. */
 static int check_each_lie(void)
 {
