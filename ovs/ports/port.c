@@ -131,6 +131,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     }
 
     insert_port(dp, port);
+    dpif_xdp_port_learn_neighbours(port);
     return 0;
 }
 

@@ -16,6 +16,7 @@
  *   guest.c          what a guest behind a tap leaves to be done
  *   underlay.c       ports by which frames of tunnels come
  *   host_tunnel.c    tunnels that go by no port, but by the host's routes
+ *   neighbours.c     which neighbours of tunnels are known after a restart
  *   sock.c           AF_XDP sockets */
 #ifndef DPIF_XDP_PORTS_PRIVATE_H
 #define DPIF_XDP_PORTS_PRIVATE_H 1
@@ -215,6 +216,10 @@ void dpif_xdp_host_tunnels_run(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 void dpif_xdp_host_tunnels_wait(const struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
+
+/* neighbours.c: tells tunnels which neighbours the kernel knows behind 'port',
+ * if that is a bridge's. */
+void dpif_xdp_port_learn_neighbours(const struct dpif_xdp_port *port);
 
 /* host_tunnel.c: removes the device for the tunnels of 'port', if any. */
 void dpif_xdp_host_tunnel_close(struct dpif_xdp_dp *, struct dpif_xdp_port *)

@@ -159,6 +159,34 @@ def test_deleted_under_traffic(world, switch, host):
     tunnel_world.deleted_under_traffic(switch, red, far_ns, lambda: tunnel_world.add_tunnel(switch, "vxlan"))
 
 
+def knows(host, address, device):
+    return "lladdr" in host.run("ip", "neighbour", "show", address, "dev", device)
+
+
+@pytest.mark.skipif(switches.DATAPATH != "xdp", reason="stock Open vSwitch's userspace datapath forgets its neighbours")
+@pytest.mark.parametrize("how", ("kill", "exit"))
+def test_new_flow_after_a_restart(world, switch, host, how):
+    """Its first packet does not wait for who the tunnel's other end is: the kernel knows since far has asked for br-phy.  far
+    answers no request any more."""
+    red, far_ns = tunnel_world.make(world, switch, host, "vxlan", "tcx")
+    traffic.wait_for_ping(red, "10.0.0.9")
+    for namespace, device in (red, "eth0"), (far_ns, "tun0"), (far_ns, "eth0"), (host, "br-phy"), (host, "br0"):
+        namespace.run("sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1")
+    lab.wait_until(lambda: knows(host, "172.16.0.2", "br-phy"), "the kernel to know far")
+    far_ns.run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_ignore=8")
+    if how == "kill":
+        switch.crash()
+    else:
+        switch.stop()
+    switch.start()
+    lab.wait_until(lambda: any("took over" in line for line in switch.log()), "the next daemon")
+    new = bytes(Ether(src="02:00:00:00:00:77", dst="02:00:00:00:00:78") / IP(src="10.0.0.7", dst="10.0.0.8") / UDP(sport=7, dport=8)
+                / Raw(b"new" * 20))
+    with wire.Wire(red) as source, wire.Wire(far_ns) as target:
+        source.send(new)
+        assert target.receive(lambda got: got.endswith(new)), switch.appctl("tnl/arp/show")
+
+
 @pytest.mark.parametrize("hook", ("xdp", "tcx"))
 def test_killed(world, switch, host, hook):
     """Known flows go on without a daemon, both ways, and when the next one takes over."""
