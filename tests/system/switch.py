@@ -215,9 +215,9 @@ class Switch:
         lab.wait_until(lambda: self.status(device).get("xdp-hook") == wanted, f"{device} on {wanted}")
         assert self.error(device) is None
 
-    def port_counts(self, port):
+    def port_counts(self, port, bridge="br0"):
         """(received packets, bytes, sent packets, bytes) as OpenFlow says."""
-        text = self.ofctl("dump-ports", "br0", port)
+        text = self.ofctl("dump-ports", bridge, port)
         found = re.findall(r"[rt]x pkts=(\d+), bytes=(\d+)", text)
         return tuple(int(number) for pair in found for number in pair)
 

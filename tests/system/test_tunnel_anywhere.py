@@ -188,7 +188,7 @@ def test_route_changes(world, switch, host):
         assert connection.same()
 
 
-@pytest.mark.parametrize("where", ("rule", "vrf", "mark"))
+@pytest.mark.parametrize("where", ("rule", "source", "vrf", "mark"))
 def test_other_tables(world, switch, host, where):
     """The main table, all that Open vSwitch knows, has no route to far."""
     red, far = make(world, switch, host, remote="172.30.0.2")
@@ -210,6 +210,9 @@ def test_other_tables(world, switch, host, where):
         lab.run("ip", "route", "add", "172.30.0.2/32", *via, "table", "100")
         if where == "rule":
             lab.run("ip", "rule", "add", "to", "172.30.0.2", "lookup", "100")
+        elif where == "source":
+            lab.run("ip", "rule", "add", "from", "172.16.0.1", "lookup", "100")
+            switch.vsctl("set", "interface", "tun0", "options:local_ip=172.16.0.1")
         else:
             lab.run("ip", "rule", "add", "fwmark", "7", "lookup", "100")
             switch.vsctl("set", "interface", "tun0", "options:egress_pkt_mark=7")

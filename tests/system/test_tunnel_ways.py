@@ -125,6 +125,83 @@ def test_longer_than_the_wire_takes(switch, far, flags, tier):
         lab.wait_until(lambda at=expected: switch.over_mtu() == at, "the packet to be counted")
 
 
+@pytest.mark.parametrize("tier", ("programs", "engine"))
+def test_counted(switch, far, tier):
+    """Both ways: the underlay's port counts whole frames, the bridge's own port nothing.  The tunnel's port counts what is inside,
+    and what it sends once more with the header: as stock, with OXDP_DATAPATH=netdev."""
+    tunnel(switch)
+    if tier == "engine" and switches.DATAPATH == "xdp":
+        switch.vsctl("set", "open", ".", "other_config:xdp-offload=false")
+    ways = (far["red"], far["far"], bytes(inside())), (far["far"], far["red"], outside(inside()))
+    for source, target, frame in ways:
+        if tier == "programs" and switches.DATAPATH == "xdp":
+            carried(switch, source, target, frame)
+        else:
+            lab.wait_until(lambda way=(source, target, frame): (way[0].send(way[2]), way[1].receive(limit=1))[1], "a frame")
+        target.receive(limit=0.5)
+    ports = {"tun0": "br0", "to-red": "br0", "to-far": "br-phy", "br-phy": "br-phy"}
+
+    def counts():
+        switch.appctl("revalidator/purge")
+        return {name: switch.port_counts(name, bridge) for name, bridge in ports.items()}
+    before = counts()
+    for source, target, frame in ways:
+        source.send(*[frame] * 7)
+        assert len(target.receive(count=7)) == 7
+    inner, outer = 7 * 82, 7 * (82 + 50)
+    expected = {"tun0": (7, inner, 14, inner + outer), "to-red": (7, inner, 7, inner), "to-far": (7, outer, 7, outer),
+                "br-phy": (0, 0, 0, 0)}
+    after = counts()
+    assert {name: tuple(now - then for now, then in zip(after[name], before[name])) for name in ports} == expected
+    flows = switch.ofctl("dump-flows", "br0")
+    assert all(int(number) >= 8 for number in re.findall(r"n_packets=(\d+)", flows)[:2]), flows
+
+
+def test_to_oneself(switch, far):
+    """The tunnel's other end is the bridge's own address: as in stock, what is pushed does not come back, and the next tunnel
+    works.  Open vSwitch has it come from the bridge's own port, where NORMAL learns that address."""
+    switch.vsctl("add-port", "br0", "tun1", "--", "set", "interface", "tun1", "type=vxlan", f"options:remote_ip={NEAR}",
+                 "options:key=2")
+    switch.appctl("tnl/arp/set", "br-phy", NEAR, NEAR_MAC)
+    switch.flows("br0", "in_port=to-red,actions=tun1", "in_port=tun1,actions=to-red")
+    for _ in range(5):
+        far["red"].send(bytes(inside()))
+        assert not far["red"].receive(limit=0.2)
+    far["far"].receive(limit=0.2)
+    tunnel(switch)
+    lab.wait_until(lambda: (far["red"].send(bytes(inside())), far["far"].receive(limit=0.5))[1], "the next tunnel")
+    assert not far["red"].receive(limit=0.2)
+
+
+@pytest.mark.parametrize("tier", ("programs", "engine"))
+def test_numbered(switch, far, tier):
+    """options:seq=true: GRE's sequence numbers count the packets of the port, whichever flow they are of.  Those that come in
+    are not looked at (RFC 2890 leaves that to the receiver)."""
+    switch.vsctl("add-port", "br0", "tun0", "--", "set", "interface", "tun0", "type=gre", f"options:remote_ip={FAR}",
+                 "options:key=1", "options:seq=true")
+    switch.flows("br0", "in_port=to-red,actions=tun0", "in_port=tun0,actions=to-red")
+    if tier == "engine" and switches.DATAPATH == "xdp":
+        switch.vsctl("set", "open", ".", "other_config:xdp-offload=false")
+    frame = bytes(inside())
+    lab.wait_until(lambda: (far["red"].send(frame), far["far"].receive(limit=1))[1], "a frame")
+    far["far"].receive(limit=0.5)
+    other = bytes(inside(tos=4))
+    far["red"].send(frame, other, frame, other, frame)
+    got = [IP(outer[14:]) for outer in far["far"].receive(count=5)]
+    headers = [struct.unpack("!HHII", bytes(packet.payload)[:12]) for packet in got]
+    assert {header[:3] for header in headers} == {(0x3000, 0x6558, 1)}
+    first = headers[0][3]
+    assert [header[3] for header in headers] == list(range(first, first + 5))
+    assert sorted(bytes(packet.payload)[12:] for packet in got) == sorted([frame] * 3 + [other] * 2)
+    back = bytes(Ether(src=FAR_MAC, dst=NEAR_MAC) / IP(src=FAR, dst=NEAR, proto=47)
+                 / Raw(struct.pack("!HHII", 0x3000, 0x6558, 1, 7) + frame))
+    far["far"].send(*[back] * 5)
+    assert far["red"].receive(count=5) == [frame] * 5
+    if switches.DATAPATH == "xdp" and tier == "programs":
+        flows = [flow for flow in switch.dump_flows("-m") if "tnl_" in flow]
+        assert all(("offloaded:yes" in flow) == ("tnl_pop" in flow) for flow in flows), flows
+
+
 def test_hairpin(switch, far):
     """From one tunnel into the next: popped, changed, pushed."""
     tunnel(switch)
