@@ -61,4 +61,43 @@ DP_RAW_ACCESS(64)
 #define DP_WRITE_ONCE(X, V) (*(volatile __typeof__(X) *) &(X) = (V))
 #endif
 
+/* DP_ORDER(): other CPUs see what was read and written before it before what is written behind it, and what is read
+ * behind it is not older than what was read before it.  x86-64 keeps that order by itself; arm64 does not.
+ * docs/decisions/0019-memory-model.md has all places.
+ *
+ * A program that is not said to be for x86 is ordered for all.  BPF's one instruction for that on all
+ * kernels is an atomic one that returns something: the kernel's are full barriers. */
+#if defined __TARGET_ARCH_x86 || defined __x86_64__
+#define DP_UNORDERED_CPU 0
+#else
+#define DP_UNORDERED_CPU 1
+#endif
+
+#if defined DP_THREAD_SANITIZER
+#define DP_ORDER() ((void) 0)           /* DP_READ_ONCE() and DP_WRITE_ONCE() are in order. */
+#elif defined __bpf__ && !DP_UNORDERED_CPU
+#define DP_ORDER() ((void) 0)
+#elif defined __bpf__
+#define DP_ORDER() dp_order()
+DP_INLINE void dp_order(void)
+{
+    __u64 room = 0, value = 0;
+
+    __asm__ volatile("%0 = xchg_64(%1 + 0, %0)" : "+r"(value) : "r"(&room) : "memory");
+}
+#else
+#define DP_ORDER() __atomic_thread_fence(__ATOMIC_ACQ_REL)
+#endif
+
+/* Reads X before all that follows. */
+#define DP_READ_FIRST(X)                        \
+    ({                                          \
+        __typeof__(X) dp_read = DP_READ_ONCE(X);\
+        DP_ORDER();                             \
+        dp_read;                                \
+    })
+
+/* Writes V to '*P' after all that was written and read before, and returns what was there. */
+#define DP_EXCHANGE(P, V) __atomic_exchange_n((P), (V), __ATOMIC_SEQ_CST)
+
 #endif /* dp/compiler.h */

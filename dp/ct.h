@@ -396,7 +396,7 @@ DP_INLINE __u32 dp_ct_remark(struct dp_ctx *ctx, __u32 ref, __u32 marks)
     if (!key || !life) {
         return 0;
     }
-    before = __sync_lock_test_and_set(&key->marks, marks);
+    before = DP_EXCHANGE(&key->marks, marks);
     __sync_fetch_and_add(&life->version, 1);
     return before;
 }

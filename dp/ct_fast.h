@@ -312,7 +312,7 @@ DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union 
         return 0;
     }
     run->ref = ref;
-    run->version = DP_READ_ONCE(life->version);
+    run->version = DP_READ_FIRST(life->version);        /* It grows after marks and end were written. */
     run->is_young = 0;
     if (kind == DP_CT_FAST_CHANGE
         || !dp_ct_fast_update(&t, &s, life, DP_CT_REF_REPLY(ref), now, &run->is_young)) {

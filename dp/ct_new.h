@@ -28,11 +28,11 @@ enum dp_ct_made {
 #endif
 
 /* What was written before is seen before what is written after. */
-#ifdef __bpf__
-#define DP_CT_RELEASE() __asm__ volatile("" ::: "memory")
-#else
-#define DP_CT_RELEASE() __atomic_thread_fence(__ATOMIC_RELEASE)
-#endif
+#define DP_CT_RELEASE()                                     \
+    do {                                                    \
+        __asm__ volatile("" ::: "memory");                  \
+        DP_ORDER();                                         \
+    } while (0)
 
 /* Whether the packet in 'run' may begin a connection; if not it is +inv. */
 DP_INLINE int dp_ct_may_begin(const struct dp_ct_run *run)
@@ -59,7 +59,7 @@ DP_INLINE int dp_ct_lock(struct dp_ct_bucket *bucket, __u32 owner)
     return 0;
 }
 
-DP_INLINE void dp_ct_unlock(struct dp_ct_bucket *bucket) { __sync_lock_test_and_set(&bucket->lock, 0); }
+DP_INLINE void dp_ct_unlock(struct dp_ct_bucket *bucket) { DP_EXCHANGE(&bucket->lock, 0); }
 
 /* What follows entry 'first' - 1 in the free list, whose key is 'key'.  Entries that were never used follow each other
  * without having been written; behind the last there is none. */
@@ -272,10 +272,10 @@ DP_INLINE struct dp_ct_zone *dp_ct_limit_of(struct dp_ctx *ctx, __u16 zone, __u8
     struct dp_ct_zone *z = dp_ct_zones_at(ctx, zone);
 
     *flag = DP_CT_KEY_OWN_LIMIT;
-    if (z && !(DP_READ_ONCE(z->flags) & DP_CT_ZONE_LIMITED)) {
+    if (z && !(DP_READ_FIRST(z->flags) & DP_CT_ZONE_LIMITED)) {
         *flag = DP_CT_KEY_DEFAULT_LIMIT;
         z = dp_ct_zones_at(ctx, DP_CT_ZONE_DEFAULT);
-        if (z && !(DP_READ_ONCE(z->flags) & DP_CT_ZONE_LIMITED)) {
+        if (z && !(DP_READ_FIRST(z->flags) & DP_CT_ZONE_LIMITED)) {
             *flag = 0;
             return 0;
         }

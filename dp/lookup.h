@@ -74,7 +74,7 @@ DP_INLINE const struct dp_flow *dp_lookup(struct dp_ctx *ctx, const struct dp_he
 /* Masked compare over the words that the mask uses.  A flow that uses words that are omitted does not match. */
 DP_INLINE int dp_flow_matches(struct dp_ctx *ctx, const struct dp_flow *flow, const union dp_key *key)
 {
-    __u32 mask_index = DP_READ_ONCE(flow->mask);
+    __u32 mask_index = DP_READ_FIRST(flow->mask);       /* What else the flow has was written before. */
     const struct dp_mask *mask = dp_masks_at(ctx, mask_index);
 
     if (!mask || mask_index == DP_MASK_ALL) {

@@ -454,8 +454,11 @@ DP_INLINE struct dp_micro *dp_path_find(struct dp_ctx *ctx, __u32 first, __u32 k
             continue;
         }
         *begin = DP_READ_ONCE(micro->begin);
-        if (DP_MICRO_KEY(DP_MICRO_WORD(*begin)) == key && DP_READ_ONCE(micro->addr) == p->addr
-            && DP_READ_ONCE(micro->ports) == p->ports) {
+        if (DP_MICRO_KEY(DP_MICRO_WORD(*begin)) != key) {
+            continue;
+        }
+        DP_ORDER();
+        if (DP_READ_ONCE(micro->addr) == p->addr && DP_READ_ONCE(micro->ports) == p->ports) {
             *micro6 = dp_micros6_at(ctx, first ^ i);
             return micro;
         }
@@ -545,6 +548,7 @@ DP_STAGE __u64 dp_path_run(struct dp_ctx *ctx, struct dp_path_walk *walk, struct
             return DP_FATE_PASSES;
         }
     }
+    DP_ORDER();
     if (DP_READ_ONCE(micro->turn) != DP_MICRO_TURN(begin)) {
         return DP_FATE_PASSES;          /* Somebody writes it: what was read may be of two microflows. */
     }

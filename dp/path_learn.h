@@ -249,7 +249,7 @@ DP_INLINE int dp_path_put(struct dp_ctx *ctx, struct dp_path *path, const struct
     for (__u32 i = 1; i < DP_PATH_WORDS; i++) {
         DP_WRITE_ONCE(to[i], from[i]);
     }
-    __sync_lock_test_and_set(&path->status, DP_PATH_READY);
+    DP_EXCHANGE(&path->status, DP_PATH_READY);
     __sync_fetch_and_add(&head->n_paths, 1);
     return 1;
 }
@@ -280,6 +280,9 @@ DP_STAGE __u32 dp_path_share(struct dp_ctx *ctx, const struct dp_path_walk *walk
         DP_NO_UNROLL
         for (__u32 j = 0; j < DP_PATH_WORDS; j++) {
             difference |= DP_READ_ONCE(((const __u64 *) path)[j]) ^ made[j];
+            if (!j) {
+                DP_ORDER();     /* The first has 'status', which is written last. */
+            }
         }
         if (!difference) {
             return index + 1;
@@ -348,6 +351,7 @@ DP_INLINE struct dp_micro *dp_path_take(struct dp_ctx *ctx, __u32 first, __u32 *
 
         if (micro && !__sync_val_compare_and_swap(&micro->word, DP_PATH_FREE, DP_PATH_WRITING)) {
             DP_WRITE_ONCE(micro->turn, micro->turn + 1);
+            DP_ORDER();
             *index = first ^ i;
             return micro;
         }
@@ -463,7 +467,7 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
         return 0;
     }
     if (!micro6 || !dp_path_read_out(ctx, walk, frame, micro, micro6, here->translated)) {
-        __sync_lock_test_and_set(&micro->word, DP_PATH_FREE);
+        DP_EXCHANGE(&micro->word, DP_PATH_FREE);
         return 0;
     }
     DP_WRITE_ONCE(micro->addr, addr);
@@ -474,7 +478,7 @@ DP_STAGE int dp_path_learn(struct dp_ctx *ctx, struct dp_path_walk *walk, const 
     }
     dp_path_count_micro(head);
     DP_WRITE_ONCE(head->port[key->in_port % DP_PATH_PORTS], 1);
-    __sync_lock_test_and_set(&micro->word, wanted | DP_MICRO(0, 0, path - 1, 0, 0));
+    DP_EXCHANGE(&micro->word, wanted | DP_MICRO(0, 0, path - 1, 0, 0));
     return 0;
 }
 

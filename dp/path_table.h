@@ -11,8 +11,8 @@
  *
  * Who finds a microflow out of date makes it FREE, and it may be written again at once, while another CPU reads it.
  * Who writes it changes 'turn' first.  Who reads it reads 'turn' first, and once more when it has read all that it
- * needs and changed nothing yet: if that is another, the packet makes its passes.  Loads stay in order, and stores, on
- * x86 (docs/decisions/0019-memory-model.md); the compiler keeps the order of DP_READ_ONCE() and DP_WRITE_ONCE().
+ * needs and changed nothing yet: if that is another, the packet makes its passes.  DP_ORDER() keeps loads and stores in
+ * order (docs/decisions/0019-memory-model.md).
  *
  * A path is never written again while a program may read it: who finds it out of date makes it STALE, and userspace
  * makes it FREE when no microflow has it and no program can hold it (core/ct/ct_path.c).

@@ -29,7 +29,10 @@
 #include "dp/key.h"
 
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
-#define DP_TABLE_VERSION 14
+/* Programs for x86-64 have the first, which is refused elsewhere; the second, of programs that use DP_ORDER() as other
+ * processors need it, is taken on all. */
+#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 14)
+#define DP_TABLE_VERSION_ORDERED 1014
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */

@@ -23,7 +23,7 @@ int oxdp_capability_read(const struct bpf_object *object, struct dp_capability *
         return oxdp_fail(-ENOENT, ret_error, "it does not say what it can do: include bpf/capability.h");
     }
     memcpy(&capability, value, sizeof capability);
-    if (capability.table_version != DP_TABLE_VERSION) {
+    if (capability.table_version != DP_TABLE_VERSION && capability.table_version != DP_TABLE_VERSION_ORDERED) {
         return wrong_version("tables", capability.table_version, DP_TABLE_VERSION, ret_error);
     }
     if (capability.record_version != DP_RECORD_VERSION) {

@@ -37,7 +37,7 @@ struct oxdp_needs oxdp_needs_of_table(const struct oxdp_table *table)
 
     for (uint32_t i = 0; i < mem->n_flows; i++) {
         const struct dp_flow *flow = &mem->flows[i];
-        uint32_t mask_index = DP_READ_ONCE(flow->mask);
+        uint32_t mask_index = DP_READ_FIRST(flow->mask);
         union dp_key key, mask;
 
         if (!mask_index || mask_index > DP_MAX_MASKS) {

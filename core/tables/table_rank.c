@@ -76,7 +76,7 @@ uint32_t oxdp_table_masks(const struct oxdp_table *t, struct oxdp_table_mask_inf
 
 bool oxdp_table_match(const struct oxdp_table *t, uint32_t flow, union dp_key *ret_key, union dp_key *ret_mask)
 {
-    uint32_t mask = flow < t->mem.n_flows ? DP_READ_ONCE(t->mem.flows[flow].mask) : 0;
+    uint32_t mask = flow < t->mem.n_flows ? DP_READ_FIRST(t->mem.flows[flow].mask) : 0;
 
     if (!mask || mask > DP_MAX_MASKS) {
         return false;
