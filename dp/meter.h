@@ -17,12 +17,13 @@ DP_STAGE int dp_meter_band_exceeds(struct dp_meter_band *band, __u64 units, __u6
 /* Charges a packet of 'len' bytes at 'now', nanoseconds of CLOCK_MONOTONIC.  Returns whether it must be dropped. */
 DP_INLINE int dp_meter_charge(struct dp_meter *meter, __u32 len, __u64 now)
 {
-    __u64 units = meter->per_packet ? 1 : len;
     struct dp_meter_band *worst = 0;
+    __u64 units;
 
-    if (!DP_READ_ONCE(meter->active)) {
+    if (!DP_READ_FIRST(meter->active)) {
         return 0;
     }
+    units = meter->per_packet ? 1 : len;
     __sync_fetch_and_add(&meter->packets, 1);
     __sync_fetch_and_add(&meter->bytes, len);
     for (__u32 i = 0; i < DP_METER_BANDS && i < meter->n_bands; i++) {
