@@ -19,7 +19,7 @@ deps: ; @scripts/deps
 
 demo: ; @scripts/deps Demo && $(BUILD) && scripts/demo $(ARGS)
 check: ; @scripts/deps Test && $(BUILD) && scripts/check $(B) $(ARGS)
-check-all: ; @scripts/deps Test Clang Vm Package && scripts/check-all $(ARGS)
+check-all: ; @scripts/deps Test Clang Vm Package Arm64 && scripts/check-all $(ARGS)
 check-ovs: ; @scripts/deps Test && $(BUILD) && tests/ovs/run $(ARGS)
 check-ovn: ; @scripts/deps Test && $(BUILD) && tests/ovn/run $(if $(OVN_SOURCE),--source $(OVN_SOURCE)) $(ARGS)
 check-vm: ; @scripts/deps Test Vm && $(BUILD) && tests/vm/run $(ARGS)
