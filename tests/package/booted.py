@@ -53,8 +53,14 @@ class Booted(systems.System):
             for folder, _, _ in os.walk(group, topdown=False):
                 os.rmdir(folder)
 
+    def _inside(self):
+        return "nsenter", "-t", self._leader, "-m", "-p", "-u", "-i", "-r", "-w"
+
     def run(self, *args, **how):
-        return lab.run("nsenter", "-t", self._leader, "-m", "-p", "-u", "-i", "-r", "-w", *args, **how)
+        return lab.run(*self._inside(), *args, **how)
+
+    def start(self, *args):
+        return lab.Process(*self._inside(), *args)
 
     def text(self, path):
         return self.run("cat", path)

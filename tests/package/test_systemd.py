@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The units, started and stopped by systemd itself."""
+import pathlib
 import shutil
 
 import pytest
 
+import lab
 import system as systems
 from booted import Booted
-from test_package import Network
+from test_package import LONG, MOMENTS, Network
 
 HARDENED = systems.PACKAGES / "ovs-xdp/examples/systemd/ovs-vswitchd-xdp.conf"
 MOST_EXPOSURE = 5
@@ -39,3 +41,27 @@ def test_units(world, booted):
     assert not booted.run("systemctl", "--failed", "--no-legend", "--plain", "list-units", "ovs*", "openvswitch*").strip()
     if booted.hardened:
         assert booted.exposure() < MOST_EXPOSURE
+
+
+@pytest.mark.parametrize("booted", ["packaged"], indirect=True)
+def test_killed_around_an_upgrade(world, booted):
+    """At its beginning, in its midst (the way back), and when it has ended: flows go on, and systemd's next start of the daemon
+    takes them over.  Nobody else does anything."""
+    network = Network(world, booted)
+    for folder, moment in ("/packages/next", "the new file is there"), ("/packages", "the old file is gone"), ("/packages/next", None):
+        debs = [f"{folder}/{path.name}" for path in (booted.root / folder.lstrip("/")).glob("*.deb")]
+        network.forget_log()
+        with network.loses_nothing():
+            with booted.start("dpkg", "-i", *debs) as upgrade:
+                if moment:
+                    lab.wait_until(lambda moment=moment: MOMENTS[moment](booted), moment)
+                else:
+                    assert upgrade.wait() == 0
+                pid = booted.pid()
+                booted.run("kill", "-KILL", pid)
+                assert upgrade.wait() == 0
+            lab.wait_until(lambda pid=pid: booted.pid() not in (0, pid), "the next daemon", LONG)
+            network.taken_over()
+        assert booted.runs() == systems.OURS
+        assert not list(pathlib.Path("/sys/fs/bpf/ovs-xdp").glob("*/*/old"))
+    assert not booted.run("systemctl", "--failed", "--no-legend", "--plain", "list-units", "ovs*", "openvswitch*").strip()
