@@ -271,8 +271,8 @@ DP_INLINE int dp_ct_fast_end(struct dp_ctx *ctx, const struct dp_frame *frame, u
 }
 
 /* Does CT 'op' to the packet.  Returns DP_CT_FAST_DONE; DP_CT_FAST_NAT: dp_ct_translate() is left to do;
- * DP_CT_FAST_CHANGE, with nothing changed: the segment is of connection run->ref, and may be one for dp_ct_change(); or 0,
- * with nothing changed, if the packet is not for this file. */
+ * DP_CT_FAST_CHANGE, with nothing changed: the segment is of connection run->ref, and may be one for dp_ct_change();
+ * or 0, with nothing changed, if the packet is not for this file. */
 DP_STAGE int dp_ct_fast(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, const struct dp_op *op,
                         struct dp_ct_run *run)
 {

@@ -183,8 +183,8 @@ _Static_assert(sizeof(struct dp_ct_life) == 32, "life of a connection layout");
 #define DP_CT_STATE_TCP(D) (48 + 4 * (D))       /* 4 bits: enum dp_ct_tcp_state. */
 #define DP_CT_STATE_CLASS 56                    /* 4 bits: enum dp_ct_timeout, what ends it. */
 #define DP_CT_DEAD (1ull << 60)
-#define DP_CT_STATE_CALM 61                     /* 3 bits: of TCP, how many segments programs took in dp/ct_fast.h, up to
-                                                 * DP_CT_CALM: then they learn its paths. */
+#define DP_CT_STATE_CALM 61                     /* 3 bits: of TCP, how many segments programs took in dp/ct_fast.h, up
+                                                 * to DP_CT_CALM: then they learn its paths. */
 #define DP_CT_CALM 4
 
 #define DP_CT_WSCALE_FLAG 0x80  /* Negotiated: the low bits have the shift. */

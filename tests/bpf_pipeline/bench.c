@@ -139,7 +139,9 @@ static void bench_push(struct harness *h, const char *what, const uint8_t *heade
     struct dp_blob blob = { .align = 0 };
     struct dp_op op = {
         .code = DP_OP_TNL_PUSH, .n_blobs = 1, .growth = len,
-        .u.tunnel_push = { .len = len, .udp = header[DP_ETH_LEN + 9] == DP_IP_UDP, .first_port = 32768, .n_ports = 28232 },
+        .u.tunnel_push = {
+            .len = len, .udp = header[DP_ETH_LEN + 9] == DP_IP_UDP, .first_port = 32768, .n_ports = 28232,
+        },
     };
 
     memcpy(blob.bytes, header, len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each frame of a connection costs in BPF_PROG_TEST_RUN, from the first to the last: nanoseconds per frame, without
- * what it takes to make it.  A thousand connections at a time take each step, one after the other, before they take the
- * next; there are as many connections in all as the tables have room for, so that memory is cold where it is cold in a
- * switch.
+/* What each frame of a connection costs in BPF_PROG_TEST_RUN, from the first to the last: nanoseconds per frame,
+ * without what it takes to make it.  A thousand connections at a time take each step, one after the other, before they
+ * take the next; there are as many connections in all as the tables have room for, so that memory is cold where it is
+ * cold in a switch.
  *
  *   bench_ct OBJECT [CONNECTIONS]        as root */
 #include <linux/bpf.h>
@@ -35,7 +35,7 @@ static const struct step tcp[] = {
     { "request", false, DP_TCP_PSH | DP_TCP_ACK, 1, 1, 6 },
     { "answer", true, DP_TCP_PSH | DP_TCP_ACK, 1, 7, 6 },
     { "FIN", false, DP_TCP_FIN | DP_TCP_ACK, 7, 7, 0 },
-    { "FIN of the other end", true, DP_TCP_FIN | DP_TCP_ACK, 7, 8, 0 },
+    { "FIN of its peer", true, DP_TCP_FIN | DP_TCP_ACK, 7, 8, 0 },
     { "last ACK", false, DP_TCP_ACK, 8, 8, 0 },
 };
 static const struct step udp[] = { { "first datagram", false, 0, 0, 0, 18 } };
@@ -92,8 +92,8 @@ static uint32_t make_frame(const struct kind *kind, const struct step *step, uin
 }
 
 /* Inserts a flow if there is a harness, and adds what it needs. */
-static void insert(struct harness *h, struct oxdp_needs *needs, const struct kind *kind, uint32_t in_port, uint32_t recirc,
-                   uint32_t state, const struct dp_op *op, uint32_t fate, uint32_t arg)
+static void insert(struct harness *h, struct oxdp_needs *needs, const struct kind *kind, uint32_t in_port,
+                   uint32_t recirc, uint32_t state, const struct dp_op *op, uint32_t fate, uint32_t arg)
 {
     union dp_key mask = {
         .in_port = UINT32_MAX, .recirc_id = UINT32_MAX, .eth_type = { 0xffff }, .vlan = { .tci = { 0xffff } },
@@ -201,8 +201,8 @@ static void bench(const struct kind *kind, uint32_t n)
                ns[i][3 * rounds / 4]);
         all += ns[i][rounds / 2];
     }
-    printf("%-20s %-24s %5u ns; sent %llu, dropped %llu, engine %llu; %u connections, %u microflows\n", kind->what, "all", all,
-           (unsigned long long) h.n_fates[DP_FATE_OUTPUT], (unsigned long long) h.n_fates[DP_FATE_DROP],
+    printf("%-20s %-24s %5u ns; sent %llu, dropped %llu, engine %llu; %u connections, %u microflows\n", kind->what,
+           "all", all, (unsigned long long) h.n_fates[DP_FATE_OUTPUT], (unsigned long long) h.n_fates[DP_FATE_DROP],
            (unsigned long long) h.n_fates[DP_FATE_ENGINE], h.ct.head->n_conns, h.paths.path_head->n_micros);
     harness_close(&h);
 }
