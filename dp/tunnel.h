@@ -131,15 +131,20 @@ DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
     __u32 i;
     __u8 *to;
 
-    for (i = 0; i < DP_MAX_TUNNEL_LEN && i + sizeof *piece <= len; i += sizeof *piece) {
-        piece = dp_blobs_at(ctx, blob++);
+    /* As a loop, it would come out in an order that Linux 6.1's verifier refuses ("back-edge"). */
+    DP_UNROLL
+    for (i = 0; i < DP_MAX_TUNNEL_LEN; i += sizeof *piece) {
+        if (i + sizeof *piece > len) {
+            break;
+        }
+        piece = dp_blobs_at(ctx, blob + i / sizeof *piece);
         to = dp_at(ctx, i, sizeof *piece);
         if (!piece || !to) {
             return 0;
         }
         dp_copy_words(to, piece->bytes, sizeof *piece);
     }
-    piece = dp_blobs_at(ctx, blob);
+    piece = dp_blobs_at(ctx, blob + i / sizeof *piece);
     if (piece && len & 32) {
         to = dp_at(ctx, i, 32);
         if (to) {
