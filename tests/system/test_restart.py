@@ -520,8 +520,9 @@ def test_program_not_exchanged(network):
 
 
 # Milliseconds that the main thread may run from one poll() to the next.  Open vSwitch warns of a second that passes:
-# "Unreasonably long poll interval", and ovs_rcu of "blocked".  The longest step is the first port's: it loads programs.
-LONGEST_RUN = 400 * lab.PATIENCE // 60
+# "Unreasonably long poll interval", and ovs_rcu of "blocked".  The longest step is the first port's: it loads programs, for
+# which the kernel's verifier takes 0.2 s on one machine and 0.7 s on another.
+LONGEST_RUN = 900 * lab.PATIENCE // 60
 
 
 @pytest.fixture
