@@ -31,7 +31,7 @@
  * are done in one stage, dp/ct_fast.h.
  *
  * What userspace needs besides (core/): dp_ct_tuple_of(), dp_ct_find(), dp_ct_hash(), dp_ct_expired(), dp_ct_kill()
- * here; dp_ct_leave() and dp_ct_free() of dp/ct_new.h, which a sweeper calls before and after its grace period.
+ * here; dp_ct_unpublish(), dp_ct_discount() and, after a grace period, dp_ct_free() of dp/ct_new.h.
  *
  * Semantics are those of Open vSwitch's lib/conntrack, which is the oracle of tests/parity/oracle_ct.c.
  */

@@ -104,7 +104,7 @@ DP_INLINE void dp_ct_hold(struct dp_ctx *ctx, __u16 zone, int change)
 }
 
 /* Puts the connection 'index', which dp_ct_fill() wrote, on the free list.  What held it has gone: a grace period has
- * passed since dp_ct_leave(), or nobody ever saw it. */
+ * passed since it left its buckets and counts, or nobody ever saw it. */
 DP_INLINE void dp_ct_free(struct dp_ctx *ctx, __u32 index)
 {
     struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
@@ -350,20 +350,6 @@ DP_INLINE void dp_ct_discount(struct dp_ctx *ctx, struct dp_ct_head *head, __u16
         __sync_fetch_and_add(&z->count, -1);
     }
     __sync_fetch_and_add(&head->n_conns, -1);
-}
-
-/* Userspace alone: the dead connection 'index' is in no bucket and no count any more.  After a grace period
- * dp_ct_free() makes it available.  core/ct/ct.c does the same in steps. */
-DP_INLINE void dp_ct_leave(struct dp_ctx *ctx, __u32 index)
-{
-    struct dp_ct_head *head = dp_ct_head_at(ctx, 0);
-    const struct dp_ct_key *key = dp_ct_keys_at(ctx, index);
-
-    if (head && key) {
-        dp_ct_unpublish(ctx, index, 0);
-        dp_ct_unpublish(ctx, index, 1);
-        dp_ct_discount(ctx, head, key->zone, key->limit_seq, DP_READ_ONCE(key->flags));
-    }
 }
 
 /* Where a connection is counted: DP_CT_KEY_*_LIMIT, and that limit's 'seq'. */

@@ -119,6 +119,16 @@ static inline uint32_t ct_world_intern(struct ct_world *w, uint32_t mark, const 
     return w->n_marks++;
 }
 
+/* Takes the dead connection 'index' out of buckets and counts, as core/ct/ct.c does in steps. */
+static inline void ct_world_leave(struct ct_world *w, uint32_t index)
+{
+    const struct dp_ct_key *key = &w->tables.keys[index];
+
+    dp_ct_unpublish(&w->ctx, index, 0);
+    dp_ct_unpublish(&w->ctx, index, 1);
+    dp_ct_discount(&w->ctx, dp_ct_head_at(&w->ctx, 0), key->zone, key->limit_seq, key->flags);
+}
+
 /* Takes away what is dead and what has expired; nobody else runs. */
 static inline void ct_world_sweep(struct ct_world *w, uint32_t now)
 {
@@ -127,7 +137,7 @@ static inline void ct_world_sweep(struct ct_world *w, uint32_t now)
 
         if (key->flags & DP_CT_KEY_USED && dp_ct_expired(&w->ctx, key, &w->tables.lives[i], now)) {
             dp_ct_kill(&w->ctx, i);
-            dp_ct_leave(&w->ctx, i);
+            ct_world_leave(w, i);
             dp_ct_free(&w->ctx, i);
         }
     }
@@ -154,7 +164,7 @@ static inline void ct_world_flush(struct ct_world *w, int zone)
 
         if (key->flags & DP_CT_KEY_USED && (zone < 0 || key->zone == (uint16_t) zone)) {
             dp_ct_kill(&w->ctx, i);
-            dp_ct_leave(&w->ctx, i);
+            ct_world_leave(w, i);
             dp_ct_free(&w->ctx, i);
         }
     }

@@ -31,7 +31,7 @@ static void take_away(struct ct_world *w, uint32_t index)
 {
     assert_true(dp_ct_kill(&w->ctx, index));
     assert_false(dp_ct_kill(&w->ctx, index));
-    dp_ct_leave(&w->ctx, index);
+    ct_world_leave(w, index);
     dp_ct_free(&w->ctx, index);
 }
 
@@ -226,7 +226,7 @@ static void test_share(void **state)
     t = tuple(0, 1);
     first = DP_CT_REF_INDEX(dp_ct_find(&w.ctx, &t, NOW));
     assert_true(dp_ct_kill(&w.ctx, first));
-    dp_ct_leave(&w.ctx, first);
+    ct_world_leave(&w, first);
     assert_int_equal(w.tables.zones[7].n_held, 964);
     dp_ct_free(&w.ctx, first);
     assert_int_equal(w.tables.zones[7].n_held, 963);

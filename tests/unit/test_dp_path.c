@@ -126,7 +126,7 @@ static void change(struct world *w)
 {
     if (w->ref) {
         dp_ct_kill(&w->ct.ctx, DP_CT_REF_INDEX(w->ref));
-        dp_ct_leave(&w->ct.ctx, DP_CT_REF_INDEX(w->ref));
+        ct_world_leave(&w->ct, DP_CT_REF_INDEX(w->ref));
     }
     w->kind ^= 1;
     w->ref = connect_from(w, SOURCE_PORT, w->kind);
