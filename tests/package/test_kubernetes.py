@@ -32,9 +32,9 @@ class Pod(test_podman.Podman):
     """The pod of the manifest; its container is the first and only one."""
 
     def __init__(self):
-        super().__init__()
         self.pod = derived_pod(yaml.safe_load(MANIFEST.read_text(encoding="utf-8")))
         self.container, = self.pod["spec"]["containers"]
+        super().__init__(f"{self.pod['metadata']['name']}-{self.container['name']}")
         self.pod["metadata"]["annotations"] = {SECCOMP: self.container["securityContext"]["seccompProfile"]["type"].lower()}
         self.file = self.folder / "pod.yaml"
         self.file.write_text(yaml.safe_dump(self.pod), encoding="utf-8")
@@ -47,7 +47,6 @@ class Pod(test_podman.Podman):
         self.settings.write_text('[containers]\npids_limit = 0\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n'
                                  f'[engine]\ninfra_image = "{self.container["image"]}"\ninfra_command = "/bin/cat"\n'
                                  f'runtime = "limited"\n[engine.runtimes]\nlimited = ["{runtime}"]\n', encoding="utf-8")
-        self.name = f"{self.pod['metadata']['name']}-{self.container['name']}"
 
     def run(self, *args, **how):
         return super().run(*args, env={**os.environ, "CONTAINERS_CONF": str(self.settings)}, **how)
@@ -61,12 +60,6 @@ class Pod(test_podman.Podman):
         with contextlib.suppress(lab.Failed):
             return bool(self.exec(*self.container["readinessProbe"]["exec"]["command"]))
         return False
-
-    def exec(self, *args, **how):
-        return self.run("exec", self.name, *args, **how)
-
-    def said(self):
-        return self.run("logs", self.name, check=False)
 
     def stop_daemon(self):
         self.run("kube", "down", self.file)

@@ -30,7 +30,8 @@ def documented():
 class Podman:
     """Podman with the images of tests/package/run, and a container of its own, in which the switch runs."""
 
-    def __init__(self):
+    def __init__(self, name=NAME):
+        self.name = name
         self.seccomp = "unconfined"     # The profile of the next container.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ovs-xdp-podman-", dir="/var/tmp"))
         lab.run("mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup")
@@ -51,7 +52,7 @@ class Podman:
         lab.wait_until(lambda: "Open vSwitch" in self.appctl("version", check=False), "the daemon in the container")
 
     def exec(self, *args, **how):
-        return self.run("exec", NAME, *args, **how)
+        return self.run("exec", self.name, *args, **how)
 
     def vsctl(self, *args, **how):
         return self.exec("ovs-vsctl", "--timeout=30", *args, **how)
@@ -63,14 +64,14 @@ class Podman:
         return self.vsctl("get", "interface", device, "error").strip()
 
     def stop_daemon(self):
-        self.run("stop", NAME)
-        self.run("rm", NAME)
+        self.run("stop", self.name)
+        self.run("rm", self.name)
 
     def said(self):
-        return self.run("logs", NAME, check=False)
+        return self.run("logs", self.name, check=False)
 
     def close(self):
-        self.run("rm", "--force", "--time", "0", NAME, check=False)
+        self.run("rm", "--force", "--time", "0", self.name, check=False)
         lab.run("umount", "/sys/fs/cgroup", check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
