@@ -18,12 +18,18 @@ import switch as switches
 NAMES = ("red", "green", "blue")
 
 
-def pytest_sessionstart():
+def pytest_sessionstart(session):
     if os.geteuid() != 0:
         pytest.exit("the system tests make network namespaces and load BPF programs: run as root", 2)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     os.environ["LC_ALL"] = "C.UTF-8"     # Tests read what tools print.
-    lab.enter()
+    if not is_distributor(session.config):
+        lab.enter()
+
+
+def is_distributor(config):
+    """Whether this process only hands tests to workers of pytest-xdist, with which it talks over the network."""
+    return config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(hookwrapper=True)

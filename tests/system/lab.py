@@ -13,6 +13,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import threading
 import time
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
@@ -61,6 +62,12 @@ def open_to_users():
     finally:
         run("umount", "/dev/net/tun")
         tun.unlink()
+
+
+def thread():
+    """The number of this thread, which tells ip(8) its namespaces: those of the process are its first thread's, and pytest-xdist
+    may run tests in another."""
+    return threading.get_native_id()
 
 
 def run(*args, check=True, limit=PATIENCE, text=None, env=None):

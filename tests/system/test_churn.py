@@ -55,7 +55,7 @@ def rename(network, mac):
 
 def move(network, mac):
     lab.run("ip", "link", "set", "to-green", "netns", "away")
-    network.away.run("ip", "link", "set", "to-green", "netns", str(os.getpid()))
+    network.away.run("ip", "link", "set", "to-green", "netns", lab.thread())
     lab.run("ip", "link", "set", "to-green", "up")
 
 

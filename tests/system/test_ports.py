@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices as they are in life: absent, renamed, moved away, back again, down, with odd options."""
-import os
 
 import pytest
 
@@ -120,7 +119,7 @@ def test_device_moved_to_another_namespace_and_back(network):
         lab.run("ip", "link", "set", "to-green", "netns", "away")
         stream.silent()
         lab.wait_until(lambda: not works(network.switch, "to-green"), "the port's state says so")
-        away.run("ip", "link", "set", "to-green", "netns", str(os.getpid()))
+        away.run("ip", "link", "set", "to-green", "netns", lab.thread())
         lab.run("ip", "link", "set", "to-green", "up")
         stream.flowing(RECOVERY)
 

@@ -3,7 +3,6 @@
 
     red ---[ switch ]--- green          silent, except for what a test sends
 """
-import os
 import pathlib
 import re
 import time
@@ -199,7 +198,7 @@ def test_device_made_again(network, busy):
     use(100000)
     away = network.world.enter_context(lab.Namespace("away"))
     lab.run("ip", "link", "set", "to-green", "netns", "away")
-    away.run("ip", "link", "set", "to-green", "netns", str(os.getpid()))
+    away.run("ip", "link", "set", "to-green", "netns", lab.thread())
     lab.run("ip", "link", "set", "to-green", "up")
     use(200000)
     switch.vsctl("del-port", "to-green")

@@ -304,7 +304,7 @@ def test_other_end_down_and_away(quick):
         wait_for_way(switch, "to-green", "peer")
         stream.flowing()
 
-        green.run("ip", "link", "set", "eth0", "netns", os.getpid())
+        green.run("ip", "link", "set", "eth0", "netns", lab.thread())
         wait_for_way(switch, "to-green", "device (not a veth")
         lab.run("ip", "link", "set", "eth0", "up")
         with wire.Wire(quick.host) as host:
@@ -337,7 +337,7 @@ def test_lost_until_noticed(quick, watch, what):
     with traffic.Stream(quick.red, green, "10.0.0.2", interval=0.0005) as stream:
         stream.flowing()
         before = came()
-        green.run("ip", "link", *{"set down": ("set", "eth0", "down"), "moved": ("set", "eth0", "netns", os.getpid()),
+        green.run("ip", "link", *{"set down": ("set", "eth0", "down"), "moved": ("set", "eth0", "netns", lab.thread()),
                                   "deleted": ("delete", "eth0")}[what])
         lab.wait_until(lambda: not (way(switch, "to-green") or "").startswith("peer"), "the daemon to notice")
         lost = ledger.allow("skb_do_redirect")

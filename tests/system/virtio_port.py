@@ -29,7 +29,7 @@ def take(name):
         return next((link["ifname"] for link in json.loads(lab.run(*first, "ip", "-j", "link"))
                      if link["address"] == CARDS[name].mac), None)
 
-    lab.run(*first, "ip", "link", "set", lab.wait_until(device, name), "netns", os.getpid(), "name", name)
+    lab.run(*first, "ip", "link", "set", lab.wait_until(device, name), "netns", lab.thread(), "name", name)
     lab.run("ip", "link", "set", name, "up")
 
 
