@@ -26,7 +26,8 @@ import machine  # noqa: E402
 MODULES = "virtio_pci", "virtio_net", "e1000e", "vmxnet3"
 PROGRAMS = "ip", "ethtool", "ping", "iperf3"
 APPLETS = ("sh mkdir mount insmod stty echo wc cat poweroff ls sha256sum head sleep dmesg grep readlink "
-           "timeout basename dirname").split()
+           "timeout basename dirname reboot").split()
+KERNEL_LINE = "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr nowatchdog audit=0"
 BOOT_PATIENCE = 3 * lab.PATIENCE        # Seconds.  On a busy machine the emulator gets a small part of a CPU.
 Unusable = machine.Unusable
 
@@ -44,12 +45,16 @@ class Card:
     def plug(self, guest, number):
         self._guest, self.mac = guest, f"52:54:00:00:00:{number:02x}"
 
-    def arguments(self):
-        """QEMU's."""
+    def make_tap(self):
+        lab.run("ip", "tuntap", "add", self.tap, "mode", "tap", "vnet_hdr", *(["multi_queue"] if self.queues > 1 else []))
+        lab.run("ip", "link", "set", self.tap, "up")
+
+    def arguments(self, rom):
+        """QEMU's.  'rom': whether the card has its PXE loader, iPXE."""
         queues = f",queues={self.queues}" if self.queues > 1 else ""
         several = f",mq=on,vectors={2 * self.queues + 2}" if self.queues > 1 else ""
         return ["-netdev", f"tap,id={self.name},ifname={self.tap},script=no,downscript=no{queues}",
-                "-device", f"{self.model},netdev={self.name},mac={self.mac},romfile={several}"]
+                "-device", f"{self.model},netdev={self.name},mac={self.mac}{'' if rom else ',romfile='}{several}"]
 
     def settle(self):
         """Takes the device, which the guest has just found, into the namespace."""
@@ -75,43 +80,45 @@ class Card:
 class Guest:
     """A running guest with 'cards', whose taps are made, up, in the network namespace of this process.  Raises
     Unusable, which says why, if this machine cannot run one.  'series' is of its kernel (machine.KERNELS).  'cpu': that of
-    this machine on which all of it runs.  'kvm': with KVM, if there is /dev/kvm, instead of emulated."""
+    this machine on which all of it runs.  'kvm': with KVM, if there is /dev/kvm, instead of emulated.  'from_network': its
+    cards, whose taps are made already, load what to boot (files_to_boot()); wait_for_boot() waits for that."""
 
-    def __init__(self, *cards, memory=384, cpus=2, series="6.1", cpu=None, kvm=False):
+    def __init__(self, *cards, memory=384, cpus=2, series="6.1", cpu=None, kvm=False, from_network=False):
+        self._cards, self._from_network = cards, from_network
         for number, card in enumerate(cards, 1):
             card.plug(self, number)
         self._folder = tempfile.TemporaryDirectory(prefix="ovs-xdp-guest-", dir="/run")
         self.console = pathlib.Path(self._folder.name) / "console"
         self._accelerators = ["-accel", "kvm"] if kvm else []
         try:
-            self._boot(cards, memory, cpus, series, [] if cpu is None else ["taskset", "-c", cpu])
-            for card in cards:
-                self.run("ip", "netns", "add", card.name)
-                card.settle()
+            self._boot(memory, cpus, series, [] if cpu is None else ["taskset", "-c", cpu])
+            if not from_network:
+                self.wait_for_boot()
         except BaseException:
             self.close()
             raise
 
-    def _boot(self, cards, memory, cpus, series, prefix):
+    def _boot(self, memory, cpus, series, prefix):
         self._qemu = self._line = None
         path = f"{self._folder.name}/line"
-        image, initramfs = _prepared(series)
-        for card in cards:
-            lab.run("ip", "tuntap", "add", card.tap, "mode", "tap", "vnet_hdr",
-                    *(["multi_queue"] if card.queues > 1 else []))
-            lab.run("ip", "link", "set", card.tap, "up")
+        image, initramfs = files_to_boot(series)
+        for card in () if self._from_network else self._cards:
+            card.make_tap()
+        system = ["-boot", "n"] if self._from_network else ["-kernel", image, "-initrd", initramfs, "-append", KERNEL_LINE,
+                                                            "-no-reboot"]
         self._said = open(f"{self._folder.name}/qemu", "wb+")
         self._qemu = lab.Process(
             *prefix, "qemu-system-x86_64", "-M", "q35,usb=off", *self._accelerators, "-accel", "tcg,thread=multi",
-            "-cpu", "max", "-smp", cpus, "-m", memory, "-display", "none", "-no-reboot", "-nodefaults",
-            "-serial", f"file:{self.console}", "-serial", f"unix:{path},server=on,wait=off", "-kernel", image,
-            "-initrd", initramfs,
-            "-append", "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr nowatchdog audit=0",
-            *(word for card in cards for word in card.arguments()), stdout=self._said)
+            "-cpu", "max", "-smp", cpus, "-m", memory, "-display", "none", "-nodefaults",
+            "-serial", f"file:{self.console}", "-serial", f"unix:{path},server=on,wait=off", *system,
+            *(word for card in self._cards for word in card.arguments(self._from_network)), stdout=self._said)
         self._line = socket.socket(socket.AF_UNIX)
         lab.wait_until(lambda: self._running() and self._line.connect_ex(path) == 0, "QEMU's control socket")
         self._line.settimeout(BOOT_PATIENCE)
         self._answers = self._line.makefile("rb")
+
+    def wait_for_boot(self):
+        """Waits until the system is up, and puts each card into its namespace."""
         try:
             booted = self._answers.readline().strip() == b"ready"
         except TimeoutError:
@@ -119,6 +126,13 @@ class Guest:
         if not booted:
             raise lab.Failed(f"the guest does not boot within {BOOT_PATIENCE} s; its console says:\n"
                              f"{self.console.read_text(errors='replace')[-2000:]}")
+        for card in self._cards:
+            self.run("ip", "netns", "add", card.name)
+            card.settle()
+
+    def reboot(self):
+        """At once, without an answer.  Then wait_for_boot()."""
+        self._line.sendall(b"reboot -f\n")
 
     def _running(self):
         if self._qemu.running():
@@ -165,8 +179,8 @@ def _words(args):
     return shlex.join([f"/bin/{first}" if first in PROGRAMS else first, *rest])
 
 
-def _prepared(series):
-    """What to boot: kernel and initramfs."""
+def files_to_boot(series="6.1"):
+    """Kernel and initramfs, to be booted with KERNEL_LINE."""
     if not shutil.which("qemu-system-x86_64"):
         raise Unusable("qemu-system-x86_64 is missing: apt-get install qemu-system-x86")
     try:
