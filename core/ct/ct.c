@@ -109,23 +109,21 @@ static int init_head(struct oxdp_ct *ct)
     return 0;
 }
 
-/* Copies the connections of maps of another size or layout. */
+/* Copies the connections of maps of another size or layout, if it can read them. */
 static int inherit(struct oxdp_ct *ct, const int old_fd[OXDP_CT_N_TABLES])
 {
-    uint32_t n;
-
     if (ct->config.layout) {
-        bool opened = !oxdp_ct_other_open(ct, old_fd, ct->config.layout);
-
+        ct->unreadable = oxdp_ct_other_open(ct, old_fd, ct->config.layout);
         ct->config.layout = NULL;       /* It is the caller's. */
-        return opened ? oxdp_ct_copy(ct) : 0;
+    } else {
+        uint32_t n = oxdp_ct_memory_n(old_fd);
+
+        ct->unreadable = !n || oxdp_ct_memory_create(n, true, old_fd, &ct->old, ct->old_fd);
+        if (!ct->unreadable) {
+            oxdp_ct_freeze(ct, ct->old.head);
+        }
     }
-    n = oxdp_ct_memory_n(old_fd);
-    if (!n || oxdp_ct_memory_create(n, true, old_fd, &ct->old, ct->old_fd)) {
-        return 0;
-    }
-    oxdp_ct_freeze(ct, ct->old.head);
-    return oxdp_ct_copy(ct);
+    return ct->unreadable ? 0 : oxdp_ct_copy(ct);
 }
 
 static void forget_old(struct oxdp_ct *ct)
@@ -172,6 +170,11 @@ int oxdp_ct_fd(const struct oxdp_ct *ct, enum oxdp_ct_table i)
 bool oxdp_ct_adopted(const struct oxdp_ct *ct)
 {
     return ct->adopted;
+}
+
+bool oxdp_ct_unreadable(const struct oxdp_ct *ct)
+{
+    return ct->unreadable;
 }
 
 void oxdp_ct_inherited(const struct oxdp_ct *ct, uint32_t *kept, uint32_t *lost)

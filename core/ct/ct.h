@@ -96,6 +96,10 @@ int oxdp_ct_path_fd(const struct oxdp_ct *, enum oxdp_path_table);
 
 bool oxdp_ct_adopted(const struct oxdp_ct *);
 
+/* Whether the tables of the previous instance have another version or contradict themselves: none of its connections
+ * goes on. */
+bool oxdp_ct_unreadable(const struct oxdp_ct *);
+
 /* How many connections of the previous instance go on, and how many do not because there is no room for them. */
 void oxdp_ct_inherited(const struct oxdp_ct *, uint32_t *kept, uint32_t *lost);
 

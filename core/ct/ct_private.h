@@ -24,6 +24,7 @@ struct oxdp_ct {
     struct oxdp_ct_config config;
     int fd[OXDP_CT_N_TABLES];
     bool adopted;
+    bool unreadable;            /* What the previous instance left. */
     uint32_t kept, lost;        /* By oxdp_ct_create(). */
 
     /* Of core/ct/ct_path.c: the path cache, if these are maps; and what the sweeper alone has in hand. */

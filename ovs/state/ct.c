@@ -260,6 +260,7 @@ void
 dpif_xdp_ct_adopt(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
 {
     struct oxdp_ct_layout *layout = xcalloc(OXDP_CT_N_TABLES, sizeof *layout);
+    struct oxdp_ct *tables;
     int fd[OXDP_CT_N_TABLES];
     int result;
 
@@ -267,14 +268,18 @@ dpif_xdp_ct_adopt(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
     result = (dpif_xdp_ct_tables(ct) ? -EEXIST
               : oxdp_ct_pins_open_old(progs, fd, layout));
     if (result >= 0) {
-        if (result) {
-            VLOG_INFO("%s: the connections of the previous instance are in "
-                      "tables of another layout: copying them", ct->name);
-        }
         make_tables(ct, true, fd, result ? layout : NULL);
         for (int i = 0; i < OXDP_CT_N_TABLES; i++) {
             close(fd[i]);
         }
+        tables = dpif_xdp_ct_maps(ct);
+        if (tables && oxdp_ct_unreadable(tables)) {
+            result = -ESTALE;
+        }
+    }
+    if (result > 0 && dpif_xdp_ct_maps(ct)) {
+        VLOG_INFO("%s: the connections of the previous instance are in "
+                  "tables of another layout: copied them", ct->name);
     } else if (result == -ESTALE) {
         VLOG_WARN("%s: the connections of the previous instance are in tables "
                   "that this version cannot read: tracking begins anew",
