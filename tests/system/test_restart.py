@@ -7,7 +7,6 @@ Each test runs with ports on XDP, on tcx, and on tcx as it is before Linux 6.6, 
 about with any kernel).
 """
 import contextlib
-import json
 import pathlib
 import random
 import re
@@ -145,11 +144,6 @@ def test_restart_loses_nothing(network, how):
     assert not (next(FOLDER.glob("*/ovs-xdp")) / "old").exists()
 
 
-def in_the_kernel():
-    """All programs, maps and links, as xdp.objects() has them."""
-    return {(kind, item["id"]) for kind in ("prog", "map", "link") for item in json.loads(lab.run("bpftool", "-j", kind, "show"))}
-
-
 def test_killed_at_any_moment(network):
     """Of a take-over, ten times in a row: what is known is forwarded, also before there is another daemon; that takes over
     from whatever it finds, and nothing of the dead stays."""
@@ -204,7 +198,7 @@ def test_killed_at_any_moment(network):
         whole()
         load.settle()
     assert not list(FOLDER.glob("*/*/old"))
-    lab.wait_until(lambda: not (dead & in_the_kernel()) - xdp.objects(switch.process.pid), "what the killed daemons had is freed")
+    lab.wait_until(lambda: not (dead & xdp.in_the_kernel()) - xdp.objects(switch.process.pid), "what the killed daemons had is freed")
     traffic.wait_for_ping(network.blue, "10.0.0.2")
 
 

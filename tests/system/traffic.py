@@ -257,10 +257,14 @@ class Connection:
 
     def _send(self):
         data = os.urandom(1 << 16)
-        while not self._stop.is_set():
-            self._client.sendall(data)
-            self._sent.update(data)
-        self._client.shutdown(socket.SHUT_WR)
+        try:
+            while not self._stop.is_set():
+                self._client.sendall(data)
+                self._sent.update(data)
+            self._client.shutdown(socket.SHUT_WR)
+        except OSError:
+            if not self._stop.is_set():     # Else it was closed while nobody read.
+                raise
 
     def _receive(self):
         while chunk := self._server.recv(1 << 16):

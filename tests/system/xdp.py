@@ -32,6 +32,11 @@ def objects(pid):
     return found
 
 
+def in_the_kernel():
+    """All programs, maps and links, as objects() has them."""
+    return {(kind, item["id"]) for kind in ("prog", "map", "link") for item in json.loads(lab.run("bpftool", "-j", kind, "show"))}
+
+
 def groups(pid):
     """How many maps of the type DEVMAP_HASH (core/programs/group.c) a process holds open."""
     return sum("map_type:\t25\n" in _text(info) for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
