@@ -25,7 +25,7 @@ WITHOUT_FLOW_TABLES = "XDP in mode native without flow tables is used: AF_XDP ta
 PROBLEM = re.compile(r"\|(WARN|ERR|EMER)\||Sanitizer|runtime error:")
 HARMLESS = re.compile("|".join((
     r"Unreasonably long .* poll interval", r"faults: .* minor", r"context switches: ", r"disk: .* reads",
-    r"Dropped .* log messages in last", r"terminating with signal", r"connection dropped|connection reset",
+    r"Dropped .* log messages in last", r"terminating with signal", r"connection dropped|connection reset|send error: Broken pipe",
     r"received packet on unknown port",         # It came while the bridge was being taken down.
     r"xlate_key failed \(No such device\)",     # A revalidator met a flow of a port that had just been removed.
     r"ukey installation fails",                 # It came while a revalidator deleted its flow: not installed again yet.
