@@ -27,7 +27,7 @@ const struct odp_support dpif_xdp_odp_support = {
     .ct_orig_tuple6 = true,
 };
 
-#define DUMP_BATCH 50                   /* Flows given out at once. */
+#define DUMP_BATCH DPIF_XDP_DUMP_BATCH
 
 /* Up to this many flows are dumped in the order of their installation, which
  * is easier to read.  More are dumped in the order of the table, where a new
@@ -269,16 +269,18 @@ dump_tersely(struct flow_dump *dump, struct dpif_xdp_dp *dp,
     long long int now = time_msec();
     int n_found, n = 0;
 
+    max = MIN(max, DUMP_BATCH);
     while (n <= max / 2
-           && (n_found = take_flows(dump, dp, found, max - n))) {
+           && (n_found = take_flows(dump, dp, &found[n], max - n))) {
         if (dump->quiet) {
-            n_found = omit_flows(dp, found, n_found, now);
+            n_found = omit_flows(dp, &found[n], n_found, now);
         }
         for (int i = 0; i < n_found; i++, n++) {
-            dpif_xdp_flow_format(dp, found[i], NULL, NULL, &flows[n], true);
-            dpif_xdp_round_note_dumped(found[i], &flows[n].stats);
+            dpif_xdp_flow_format(dp, found[n], NULL, NULL, &flows[n], true);
+            dpif_xdp_round_note_dumped(found[n], &flows[n].stats);
         }
     }
+    dpif_xdp_ahead_give(found, n);
     dump_lock(dump);
     n += give_twins(dump, dp, &flows[n], max - n);
     dump_unlock(dump);

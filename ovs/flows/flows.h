@@ -5,6 +5,7 @@
 
 #include "ovs/datapath/datapath.h"
 
+struct cmap;
 struct dpif;
 struct dpif_flow;
 struct dpif_flow_dump;
@@ -88,6 +89,20 @@ void dpif_xdp_round_note_dumped(struct dpif_xdp_flow *flow,
  * needs complete rounds.  Any thread. */
 void dpif_xdp_round_note_deleted(struct dpif_xdp_dp *, uint32_t n);
 void dpif_xdp_round_disturb(struct dpif_xdp_dp *);
+
+/* Flows that a dump gives out at once. */
+#define DPIF_XDP_DUMP_BATCH 50
+
+/* The calling thread, a revalidator, is about to get the 'n' flows, at most
+ * DPIF_XDP_DUMP_BATCH: prefetches what it will read of them.  It keeps them
+ * until the next call, at the latest when it quiesces. */
+void dpif_xdp_ahead_give(struct dpif_xdp_flow *flows[], int n);
+
+/* It looks for the ukey of the next flow; tries its lock; pushes statistics to
+ * what is listed at 'entries' of its 'xcache'. */
+void dpif_xdp_ahead_note_find(const struct cmap *, uint32_t hash);
+void dpif_xdp_ahead_note_lock(const void *lock);
+void dpif_xdp_ahead_note_push(const void *xcache, const void *entries);
 
 /* Each as the member of struct dpif_class with the same name. */
 int dpif_xdp_flow_flush(struct dpif *);

@@ -289,6 +289,7 @@ dpif_xdp_flow_create(const struct dpif_xdp_place *place,
     actions_init(flow->first_actions, actions, actions_len);
     ovsrcu_init(&flow->actions, flow->first_actions);
     dpif_xdp_flow_reset_stats(flow);
+    memset(&flow->ahead, 0, sizeof flow->ahead);
     atomic_init(&flow->deleted, false);
     return flow;
 }

@@ -39,6 +39,17 @@ struct dpif_xdp_fastpath_flow {
     bool on_xdp;                /* Compiled for those at XDP. */
 };
 
+/* Where a revalidator found what ofproto has of a flow (ovs/flows/ahead.c), or
+ * NULL. */
+struct dpif_xdp_flow_ahead {
+    const void *cmap;           /* A hash table of ukeys, ... */
+    const void *impl;           /* ... the memory of its buckets, ... */
+    const void *bucket;         /* ... and that of the ukey. */
+    const void *lock;           /* Of the ukey. */
+    const void *xcache;
+    const void *entries;        /* Of the xlate cache. */
+};
+
 /* The actions of a flow, immutable, freed through RCU. */
 struct dpif_xdp_actions {
     size_t size;
@@ -69,6 +80,7 @@ struct dpif_xdp_flow {
      * by one thread at a time. */
     uint64_t n_dumped;                  /* UINT64_MAX: there was none. */
     long long int used_dumped;
+    struct dpif_xdp_flow_ahead ahead;
 
     struct dpif_xdp_fastpath_flow fp OVS_GUARDED_BY(dpif_xdp_flow_mutex);
     atomic_bool deleted;                /* Read by any thread. */
