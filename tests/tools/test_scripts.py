@@ -99,7 +99,7 @@ def test_unsteady_test_is_named_as_a_defect(tmp_path):
 def test_parts_of_everything():
     said = lab.run(CHECK, "--all", "--list")
     for part in "gcc", "clang", "check", "asan-system", "fuzz-replay", "fuzz-parse", "ct-mutants", "ovs-unit", "ovs-xdp", "ovs-tcx", \
-            "ovs-both", "ovs-engine", "cpus-1", "cpus-16", "vm-ct-xdp", "vm":
+            "ovs-both", "ovs-engine", "cpus-1", "cpus-16", "vm-ct-xdp", "vm-tunnels", "vm":
         assert f"\n{part} " in f"\n{said}"
     assert "there is no part bogus" in fails(TOP / "scripts/check-all", "bogus")
 
