@@ -85,6 +85,9 @@ BY_STACK = re.compile("ip_|ip6_|ipv6_|arp_|ndisc_|icmp|igmp|ping_|tcp_|udp")
 # While a device has no carrier, its qdisc is noop.  Only since Linux 6.11 what that drops counts, as the device's
 # (noop_enqueue() of net/sched/sch_generic.c).
 NOOP_COUNTS = lab.kernel() >= (6, 11)
+# A packet that the kernel has merged takes its parts along.  Before Linux 6.2 each of them is called a drop, also where the packet
+# has arrived (skb_release_data() of net/core/skbuff.c).
+WITH_ITS_PACKET = "skb_release_data"
 PASSED_ON = re.compile("forwarded|unknown_port|up_")     # What "frames" of xdp/stats has besides drops.
 
 
@@ -188,7 +191,8 @@ PROGRAM, DEVICE = "by a program", "by a device or for want of room"
 
 def _kind_of(drop):
     """One of these, or None: the drop is not the switch's, or is known by another name."""
-    if NO_PACKET.match(drop.place) or BY_STACK.match(drop.place) or not NOOP_COUNTS and _by_noop(drop):
+    if NO_PACKET.match(drop.place) or BY_STACK.match(drop.place) or drop.place == WITH_ITS_PACKET \
+            or not NOOP_COUNTS and _by_noop(drop):
         return None
     if drop.kind == AGAIN and GENERIC.match(drop.place):
         return None                     # Both are one frame.
