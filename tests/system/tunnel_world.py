@@ -31,10 +31,10 @@ def need(kind):
     lab.run("ip", "link", "del", "probe")
 
 
-def add_device(far, kind, csum, *ends):
-    """The kernel's end.  A gretap device takes packets with a checksum only if it is to have one, and only those.  The others
-    send one with "udpcsum"."""
-    checksum = [("csum" if kind == "gre" else "udp6zerocsumrx" if ":" in "".join(ends) else "udpcsum")] if csum else []
+def add_device(far, kind, csum, *ends, gre_csum="csum"):
+    """The kernel's end.  A gretap device takes packets with a checksum only if it is to have one ("icsum"), and only those; with
+    "csum" it sends one, too.  The others send one with "udpcsum"."""
+    checksum = [(gre_csum if kind == "gre" else "udp6zerocsumrx" if ":" in "".join(ends) else "udpcsum")] if csum else []
     far.run("ip", "link", "add", "tun0", "mtu", "1400", "type", *how(kind, *ends), *checksum)
     far.run("ip", "link", "set", "tun0", "up")
     lab.add_addresses(far, "tun0", "10.0.0.9/24", "fc00::9/64")
