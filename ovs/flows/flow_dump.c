@@ -214,6 +214,7 @@ dpif_xdp_flow_dump_thread_create(struct dpif_flow_dump *dump_)
 void
 dpif_xdp_flow_dump_thread_destroy(struct dpif_flow_dump_thread *thread)
 {
+    dpif_xdp_ahead_give(NULL, 0);       /* Flows may be freed from now on. */
     free(CONTAINER_OF(thread, struct flow_dump_thread, up));
 }
 
