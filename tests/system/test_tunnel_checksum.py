@@ -130,11 +130,17 @@ def flow_of(row, mac, numbers):
 
 
 def send(end, row, mac):
+    """Returns whether the packet socket takes it: those of older kernels take no segments of UDP."""
     frame = sockets.build(row.kind, row.payload, eth={"src": mac})
     gso_size = sockets.gso_size(row.kind)
     if gso_size >= len(row.payload):
         gso_size = 0
-    end.send_whole(offload.unfinished(frame, gso_size, sockets.inner_frame(row.kind, frame)))
+    try:
+        end.send_whole(offload.unfinished(frame, gso_size, sockets.inner_frame(row.kind, frame)))
+    except OSError as error:
+        assert "segments" in row.kind and lab.kernel() < (6, 2), error
+        return False
+    return True
 
 
 def to_engine(switch):
@@ -166,26 +172,28 @@ def test_frames(world, switch, tier):
 
 
 def wrong_frames(switch, ends, numbers, tier):
-    table, wrong, before = rows(), [], to_engine(switch)
+    table, sent, wrong, before = rows(), [], [], to_engine(switch)
     macs = [f"02:00:00:00:77:{number:02x}" for number in range(len(table))]
     tiers.install(switch, [flow_of(row, mac, numbers) for row, mac in zip(table, macs)])
     for row, mac in zip(table, macs):
         if len(wrong) > 3:
             break                           # Waiting for what does not come takes long.
-        send(ends["red"], row, mac)
+        if not send(ends["red"], row, mac):
+            continue
+        sent.append((row, mac))
         if fault := sockets.fault_of(ends["green"], wanted(row, mac, tier if row.fits else "engine"), False, True):
             wrong.append(f"{row.name}: {fault}")
     if tier == "tcx" and not wrong:
-        wrong = wrong_counts(switch, table, macs)
-        if (handed := to_engine(switch) - before) != sum(not row.fits for row in table):
+        wrong = wrong_counts(switch, sent)
+        if (handed := to_engine(switch) - before) != sum(not row.fits for row, _ in sent):
             wrong.append(f"programs gave the engine {handed} packets")
     return wrong
 
 
-def wrong_counts(switch, table, macs):
+def wrong_counts(switch, sent):
     """Flows of programs that have not counted one packet, as it came."""
     wrong, dumped = [], switch.dump_flows("-m")
-    for row, mac in zip(table, macs):
+    for row, mac in sent:
         (flow,) = (flow for flow in dumped if f"src={mac}" in flow)
         length = len(sockets.build(row.kind, row.payload))
         if row.fits and f"packets:1, bytes:{length}," not in flow:
