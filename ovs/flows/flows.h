@@ -94,9 +94,8 @@ void dpif_xdp_round_disturb(struct dpif_xdp_dp *);
 #define DPIF_XDP_DUMP_BATCH 50
 
 /* The calling thread, a revalidator, is about to get the 'n' flows, at most
- * DPIF_XDP_DUMP_BATCH: prefetches what it will read of them.  It works on them,
- * and does not quiesce before it has, until the next call; the last of a dump
- * has 'n' 0. */
+ * DPIF_XDP_DUMP_BATCH: prefetches what it will read of them.  It does not
+ * quiesce before it is done with them.  The last call of a dump has 'n' 0. */
 void dpif_xdp_ahead_give(struct dpif_xdp_flow *flows[], int n);
 
 /* It looks for the ukey of the next flow; tries its lock; pushes statistics to
