@@ -269,6 +269,18 @@ uint64_t oxdp_table_packets(const struct oxdp_table *t, uint32_t index)
     return packets;
 }
 
+void oxdp_table_packets_of(const struct oxdp_table *t, uint32_t first, uint32_t n, uint64_t ret_packets[])
+{
+    memset(ret_packets, 0, n * sizeof *ret_packets);
+    for (uint32_t shard = 0; shard < t->mem.head->shards; shard++) {
+        const struct dp_stats *s = &t->mem.stats[shard * t->mem.n_flows + first];
+
+        for (uint32_t i = 0; i < n; i++) {
+            ret_packets[i] += __atomic_load_n(&s[i].packets, __ATOMIC_RELAXED);
+        }
+    }
+}
+
 void oxdp_table_usage(const struct oxdp_table *t, struct oxdp_table_usage *ret)
 {
     ret->flows = t->mem.n_flows - t->n_free_flows - t->n_limbo_flows;

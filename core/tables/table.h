@@ -117,8 +117,9 @@ void oxdp_table_on_reclaim(struct oxdp_table *,
 /* The flow's sum over all shards. */
 void oxdp_table_stats(const struct oxdp_table *, uint32_t flow, struct dp_stats *ret_stats);
 
-/* Its packets alone. */
+/* Its packets alone; those of 'n' flows from 'first' on, in the order of memory. */
 uint64_t oxdp_table_packets(const struct oxdp_table *, uint32_t flow);
+void oxdp_table_packets_of(const struct oxdp_table *, uint32_t first, uint32_t n, uint64_t ret_packets[]);
 
 /* Moves the masks that matched most packets since the last call to the front.  Reads every flow's
  * statistics. */

@@ -13,6 +13,7 @@
 #include "openvswitch/match.h"
 #include "ovs/base/compat.h"
 #include "ovs/base/usdt.h"
+#include "ovs/fastpath/fastpath.h"
 #include "ovs/flows/flows.h"
 #include "uuid.h"
 
@@ -395,6 +396,7 @@ execute_flow(struct dpif_xdp_ctx *ctx, struct flow_batch *batch)
     }
     dpif_xdp_flow_used(batch->flow, n, batch->n_bytes, batch->tcp_flags,
                        ctx->now / 1000);
+    dpif_xdp_fastpath_mark(ctx->dp, batch->flow);
     dpif_xdp_execute_actions(ctx, &batch->packets, true, batch->flow->key,
                              first, size, actions->growth);
 }

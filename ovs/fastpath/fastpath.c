@@ -52,6 +52,7 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
     fp->flows = xcalloc(fp->n_indexes, sizeof *fp->flows);
     fp->older = xcalloc(fp->n_indexes, sizeof *fp->older);
     fp->droppers = bitmap_allocate(fp->n_indexes);
+    dpif_xdp_fastpath_look_init(fp);
     ovs_mutex_init(&fp->reclaim_mutex);
     oxdp_table_on_reclaim(fp->table, reclaimed, fp);
     memory->head->vlan_limit = flow_vlan_limit;
@@ -69,6 +70,7 @@ dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
         free(fp->flows);
         free(fp->older);
         bitmap_free(fp->droppers);
+        dpif_xdp_fastpath_look_uninit(fp);
         free(fp);
     }
 }
@@ -80,6 +82,7 @@ dpif_xdp_fastpath_flow_init(struct dpif_xdp_flow *flow)
     memset(&flow->fp, 0, sizeof flow->fp);
     flow->fp.index = DP_NO_FLOW;
     flow->fp.old_index = DP_NO_FLOW;
+    ovs_list_init(&flow->fp.outside);
 }
 
 /* Takes 'flow' out of the numbers of flows by reason. */
@@ -125,6 +128,7 @@ dpif_xdp_fastpath_put(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow,
 
         reason = refused ? refused : reason;
     }
+    dpif_xdp_fastpath_outside(fp, flow, flow->fp.index == DP_NO_FLOW);
     if (replaced != DP_NO_FLOW) {
         oxdp_table_unlink(fp->table, replaced);
         fp->n_unlinked++;
@@ -150,6 +154,7 @@ dpif_xdp_fastpath_unlink(struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flow)
 
     if (fp) {
         uncount(fp, flow);
+        dpif_xdp_fastpath_outside(fp, flow, false);
         if (flow->fp.index != DP_NO_FLOW) {
             oxdp_table_unlink(fp->table, flow->fp.index);
             fp->n_unlinked++;
@@ -375,6 +380,7 @@ insert(struct dpif_xdp_fastpath *fp, struct dpif_xdp_flow *flow,
     stats_change_begin(fp);
     flow->fp.index = index;
     stats_change_end(fp);
+    dpif_xdp_fastpath_entered(fp, flow);
     return reason;
 }
 

@@ -126,6 +126,36 @@ bool dpif_xdp_fastpath_n_packets(const struct dpif_xdp_dp *,
 void dpif_xdp_fastpath_prefetch_stats(const struct dpif_xdp_dp *,
                                       const struct dpif_xdp_flow *);
 
+/* A look for flows that met packets, in the order of the programs' tables: it
+ * reads memory from its beginning to its end, and few flows.  One look at a
+ * time; several threads may take part in it, each with entries of its own. */
+
+/* The engine counted packets for 'flow', before this call.  Any thread. */
+void dpif_xdp_fastpath_mark(const struct dpif_xdp_dp *,
+                            const struct dpif_xdp_flow *flow);
+
+/* The number of entries to look at; 0: there is no fast path. */
+uint32_t dpif_xdp_fastpath_n_entries(const struct dpif_xdp_dp *);
+
+/* Stores those of the 'n' entries from 'first' on in 'flows' that may have
+ * met packets since the last look, or that dpif_xdp_fastpath_note_used() says
+ * nothing of since 'since'.  Returns how many.  Each must now be looked at. */
+uint32_t dpif_xdp_fastpath_look(const struct dpif_xdp_dp *, uint32_t first,
+                                uint32_t n, long long int since,
+                                struct dpif_xdp_flow *flows[]);
+
+/* 'flow' was looked at, and met its last packet at 'used'. */
+void dpif_xdp_fastpath_note_used(const struct dpif_xdp_dp *,
+                                 const struct dpif_xdp_flow *,
+                                 long long int used);
+
+/* Stores the flows without an entry in 'flows'.  Returns how many, or SIZE_MAX
+ * if there are more than 'max'. */
+size_t dpif_xdp_fastpath_list_outside(const struct dpif_xdp_dp *,
+                                      struct dpif_xdp_flow *flows[],
+                                      size_t max)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
 /* Zeroes what programs counted for 'flow'. */
 void dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *,
                                   struct dpif_xdp_flow *)

@@ -65,6 +65,17 @@ struct dpif_xdp_fastpath {
     uint32_t *older;                    /* By index of an entry that was
                                          * replaced: plus 1, the one before. */
 
+    /* look.c: by index, of one look at a time; whatever 'seen' says, the flow
+     * must be looked at. */
+    struct dpif_xdp_seen *seen;
+    atomic_uint8_t *marks;
+    atomic_uint32_t n_used;             /* One more than the highest index
+                                         * that was ever used. */
+    struct ovs_list outside             /* Flows without an entry: 'outside'
+                                         * of struct dpif_xdp_fastpath_flow. */
+        OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+    size_t n_outside OVS_GUARDED_BY(dpif_xdp_flow_mutex);
+
     /* Readers of statistics try again when this changed or is odd: it covers
      * moving counts from the tables to the flow. */
     atomic_uint32_t stats_seq;
@@ -181,6 +192,17 @@ enum dpif_xdp_fastpath_reason dpif_xdp_fastpath_compile(
     const struct dpif_xdp_dp *, enum dpif_xdp_hook hook,
     const struct dpif_xdp_flow *, const struct flow *key,
     struct dpif_xdp_compiled *, bool *matches, unsigned int *ret_hooks)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+
+/* look.c: makes room for what it knows; 'flow' has an entry now; it is, or is
+ * not any more, in the datapath without one. */
+void dpif_xdp_fastpath_look_init(struct dpif_xdp_fastpath *);
+void dpif_xdp_fastpath_look_uninit(struct dpif_xdp_fastpath *);
+void dpif_xdp_fastpath_entered(struct dpif_xdp_fastpath *,
+                               struct dpif_xdp_flow *)
+    OVS_REQUIRES(dpif_xdp_flow_mutex);
+void dpif_xdp_fastpath_outside(struct dpif_xdp_fastpath *,
+                               struct dpif_xdp_flow *, bool is_outside)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
 /* drops.c: entry 'index' was put into the tables; it is gone, having counted

@@ -74,6 +74,7 @@ dpif_xdp_fastpath_zero_stats(struct dpif_xdp_dp *dp,
         flow->fp.used = 0;
         flow->fp.tcp_flags = 0;
         stats_change_end(fp);
+        dpif_xdp_fastpath_mark(dp, flow);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "dpif.h"
 #include "flow.h"
+#include "ofproto/ofproto-provider.h"
 #include "odp-util.h"
 #include "openvswitch/ofpbuf.h"
 #include "ovs/base/compat.h"
@@ -34,6 +35,10 @@ const struct odp_support dpif_xdp_odp_support = {
  * flow takes the place of the one that was deleted last. */
 #define MAX_ORDERED 64
 
+/* So many entries of the fast path's tables are looked at in the time that one
+ * flow takes. */
+#define SPARSE 4
+
 /* A flow that was there when the dump began. */
 struct dump_place {
     uint64_t seq;
@@ -43,10 +48,14 @@ struct dump_place {
 struct flow_dump {
     struct dpif_flow_dump up;
     bool quiet;                         /* Terse, of a quiet round. */
+    bool has_places;                    /* It is of those in 'places', behind
+                                         * those in the fast path's tables: */
+    uint32_t n_entries;                 /* So many entries of them. */
     struct ovs_mutex mutex;             /* dpif_xdp_dump_mutex. */
     uint32_t position                   /* Of the table, or of 'places'. */
         OVS_GUARDED_BY(dpif_xdp_dump_mutex);
-    size_t n_places;                    /* 0: in the order of the table. */
+    uint32_t entry OVS_GUARDED_BY(dpif_xdp_dump_mutex);     /* The next. */
+    size_t n_places;
     struct dump_place places[MAX_ORDERED];
     ovs_u128 *twins                     /* Of a terse dump, which is ofproto's:
                                          * those not given out yet. */
@@ -86,6 +95,13 @@ compare_places(const void *a_, const void *b_)
     return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
+static void
+add_place(struct flow_dump *dump, const struct dpif_xdp_flow *flow)
+{
+    dump->places[dump->n_places].seq = flow->seq;
+    dump->places[dump->n_places++].position = dpif_xdp_flow_position(flow);
+}
+
 /* Stores the places of all flows of 'flows' by their installation, if there
  * are few. */
 static void
@@ -93,17 +109,39 @@ order_few(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
 {
     struct dpif_xdp_flow *flow;
     uint32_t position = 0;
-    size_t n = 0;
 
     while ((flow = dpif_xdp_flow_next(flows, &position))) {
-        if (n == MAX_ORDERED) {
+        if (dump->n_places == MAX_ORDERED) {
+            dump->n_places = 0;
             return;
         }
-        dump->places[n].seq = flow->seq;
-        dump->places[n++].position = dpif_xdp_flow_position(flow);
+        add_place(dump, flow);
     }
-    qsort(dump->places, n, sizeof dump->places[0], compare_places);
-    dump->n_places = n;
+    qsort(dump->places, dump->n_places, sizeof dump->places[0],
+          compare_places);
+    dump->has_places = true;
+}
+
+/* Has 'dump' follow the order of the fast path's tables, unless most of their
+ * entries have no flow any more, or many flows are not in them: the places of
+ * a few are stored. */
+static void
+follow_tables(struct flow_dump *dump, struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_flow_mutex)
+{
+    struct dpif_xdp_flow *outside[MAX_ORDERED];
+    size_t n = dpif_xdp_fastpath_list_outside(dp, outside, MAX_ORDERED);
+    uint32_t n_entries = dpif_xdp_fastpath_n_entries(dp);
+
+    if (n <= MAX_ORDERED
+        && n_entries / SPARSE <= dpif_xdp_flows_n(&dp->flows)) {
+        dump->n_places = 0;
+        for (size_t i = 0; i < n; i++) {
+            add_place(dump, outside[i]);
+        }
+        dump->has_places = true;
+        dump->n_entries = n_entries;
+    }
 }
 
 /* Returns the next flow of 'dump', or NULL. */
@@ -111,7 +149,7 @@ static struct dpif_xdp_flow *
 next_flow(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
     OVS_REQUIRES(dpif_xdp_dump_mutex)
 {
-    if (!dump->n_places) {
+    if (!dump->has_places) {
         return dpif_xdp_flow_next(flows, &dump->position);
     }
     while (dump->position < dump->n_places) {
@@ -126,14 +164,18 @@ next_flow(struct flow_dump *dump, const struct dpif_xdp_flows *flows)
     return NULL;
 }
 
-/* Notes the flows that ofproto has and the table has not: it deletes them when
- * it finds them idle. */
+/* Notes the flows that ofproto has and the table has not, which it deletes
+ * when it finds them idle, and those that the tables of a quiet dump have
+ * not. */
 static void
-take_twins(struct flow_dump *dump, struct dpif_xdp_dp *dp)
+take_others(struct flow_dump *dump, struct dpif_xdp_dp *dp)
     OVS_NO_THREAD_SAFETY_ANALYSIS       /* 'dump' is not shared yet. */
 {
     dpif_xdp_flow_lock(dp);
     dump->twins = dpif_xdp_flows_list_twins(&dp->flows, &dump->n_twins);
+    if (dump->quiet) {
+        follow_tables(dump, dp);
+    }
     dpif_xdp_flow_unlock(dp);
 }
 
@@ -178,7 +220,7 @@ dpif_xdp_flow_dump_create(const struct dpif *dpif, bool terse,
     order_few(dump, &dp->flows);
     if (terse) {
         dump->quiet = dpif_xdp_round_begin(dp);
-        take_twins(dump, dp);
+        take_others(dump, dp);
     }
     return &dump->up;
 }
@@ -244,6 +286,31 @@ take_flows(struct flow_dump *dump, const struct dpif_xdp_dp *dp,
     return n;
 }
 
+/* The same for those flows that the fast path does not rule out to be those
+ * of a quiet round. */
+static int
+take_used_flows(struct flow_dump *dump, const struct dpif_xdp_dp *dp,
+                struct dpif_xdp_flow *flows[], int max, long long int now)
+{
+    int n_flows = 0;
+    uint32_t first;
+    int n;
+
+    do {
+        dump_lock(dump);
+        first = dump->entry;
+        n = MIN(MIN(max, DUMP_BATCH), dump->n_entries - first);
+        dump->entry += n;
+        dump_unlock(dump);
+        if (!n) {
+            return take_flows(dump, dp, flows, max);
+        }
+        n_flows = dpif_xdp_fastpath_look(dp, first, n, now - ofproto_max_idle,
+                                         flows);
+    } while (!n_flows);
+    return n_flows;
+}
+
 /* Keeps those of the 'n' flows that a dump of a quiet round has; returns how
  * many. */
 static int
@@ -256,6 +323,8 @@ omit_flows(const struct dpif_xdp_dp *dp, struct dpif_xdp_flow *flows[], int n,
         if (!dpif_xdp_round_omits(dp, flows[i], now)) {
             dpif_xdp_flow_prefetch(flows[i]);
             flows[n_kept++] = flows[i];
+        } else {
+            dpif_xdp_fastpath_note_used(dp, flows[i], flows[i]->used_dumped);
         }
     }
     return n_kept;
@@ -272,13 +341,13 @@ dump_tersely(struct flow_dump *dump, struct dpif_xdp_dp *dp,
 
     max = MIN(max, DUMP_BATCH);
     while (n <= max / 2
-           && (n_found = take_flows(dump, dp, &found[n], max - n))) {
+           && (n_found = take_used_flows(dump, dp, &found[n], max - n, now))) {
         if (dump->quiet) {
             n_found = omit_flows(dp, &found[n], n_found, now);
         }
         for (int i = 0; i < n_found; i++, n++) {
             dpif_xdp_flow_format(dp, found[n], NULL, NULL, &flows[n], true);
-            dpif_xdp_round_note_dumped(found[n], &flows[n].stats);
+            dpif_xdp_round_note_dumped(dp, found[n], &flows[n].stats);
         }
     }
     dpif_xdp_ahead_give(found, n);

@@ -82,7 +82,8 @@ bool dpif_xdp_round_omits(const struct dpif_xdp_dp *,
                           long long int now);
 
 /* A terse dump says so of 'flow'.  One thread at a time has a flow. */
-void dpif_xdp_round_note_dumped(struct dpif_xdp_flow *flow,
+void dpif_xdp_round_note_dumped(const struct dpif_xdp_dp *,
+                                struct dpif_xdp_flow *flow,
                                 const struct dpif_flow_stats *);
 
 /* 'n' flows were to be deleted; something else happened for which ofproto

@@ -163,11 +163,13 @@ dpif_xdp_round_omits(const struct dpif_xdp_dp *dp,
 }
 
 void
-dpif_xdp_round_note_dumped(struct dpif_xdp_flow *flow,
+dpif_xdp_round_note_dumped(const struct dpif_xdp_dp *dp,
+                           struct dpif_xdp_flow *flow,
                            const struct dpif_flow_stats *stats)
 {
     flow->n_dumped = stats->n_packets;
     flow->used_dumped = stats->used;
+    dpif_xdp_fastpath_note_used(dp, flow, stats->used);
 }
 
 void

@@ -235,7 +235,6 @@ dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
     uint64_t orig;
     uint16_t flags;
 
-    atomic_add_relaxed(&flow->n_packets, n_packets, &orig);
     atomic_add_relaxed(&flow->n_bytes, n_bytes, &orig);
     atomic_store_relaxed(&flow->used, now_ms);
     atomic_read_relaxed(&flow->tcp_flags, &flags);
@@ -245,6 +244,8 @@ dpif_xdp_flow_used(struct dpif_xdp_flow *flow, size_t n_packets,
         atomic_or_explicit(&flow->tcp_flags, tcp_flags, &ignored,
                            memory_order_relaxed);
     }
+    /* At last, and in order with dpif_xdp_fastpath_mark(). */
+    atomic_add(&flow->n_packets, n_packets, &orig);
 }
 
 void

@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "netlink.h"
 #include "openvswitch/hmap.h"
+#include "openvswitch/list.h"
 #include "openvswitch/types.h"
 #include "ovs-atomic.h"
 #include "ovs-rcu.h"
@@ -37,6 +38,7 @@ struct dpif_xdp_fastpath_flow {
     uint8_t hook;               /* Of its port: enum dpif_xdp_hook. */
     bool on_tcx;                /* Compiled for the programs at tcx. */
     bool on_xdp;                /* Compiled for those at XDP. */
+    struct ovs_list outside;    /* In 'outside' of struct dpif_xdp_fastpath. */
 };
 
 /* Where a revalidator found what ofproto has of a flow (ovs/flows/ahead.c), or

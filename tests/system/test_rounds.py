@@ -3,6 +3,7 @@
 
     q0 ==== p0   br0   p1 ==== q1       thousands of flows from p0 to p1, one for each UDP source port
 """
+import json
 import re
 
 import pytest
@@ -15,7 +16,17 @@ import wire
 FLOWS = 4500
 FIRST = 10_000
 MAC = "02:00:00:00:00:01"
-TIERS = {"xdp": ("options:xdp-hook=xdp", "true"), "tcx": ("options:xdp-hook=tcx", "true"), "engine": ("options:xdp-hook=xdp", "false")}
+# Where flows run: the hook, other_config, and what they do with a packet.  Those of ENGINE are in the tables of programs and
+# run in the engine; of those of "full" some find no room there.
+ENGINE, FULL = "engine in tables", "full"
+TIERS = {
+    "xdp": ("xdp", (), "output:{}"),
+    "tcx": ("tcx", (), "output:{}"),
+    ENGINE: ("tcx", (), "output(port={},max_len=50)"),
+    FULL: ("xdp", (f"other_config:xdp-flows={FLOWS - 20}",), "output:{}"),
+    "engine": ("xdp", ("other_config:xdp-offload=false",), "output:{}"),
+}
+REASONS = {"xdp": "ok", "tcx": "ok", ENGINE: "action", FULL: "full", "engine": "off"}
 
 
 @pytest.fixture(params=TIERS)
@@ -26,21 +37,22 @@ def tier(request):
 @pytest.fixture(name="busy")
 def make_busy(switch, host, tier, world):
     """A switch with FLOWS flows that do not expire while a test runs; what sends to it."""
-    hook, offload = TIERS[tier]
+    hook, options, action = TIERS[tier]
     for n in 0, 1:
         lab.run("ip", "link", "add", f"p{n}", "type", "veth", "peer", "name", f"q{n}")
         lab.run("ip", "link", "set", f"p{n}", "up")
         lab.run("ip", "link", "set", f"q{n}", "up")
-    switch.vsctl("set", "open", ".", f"other_config:xdp-offload={offload}", "other_config:max-idle=1000000")
+    switch.vsctl("set", "open", ".", "other_config:max-idle=1000000", *options)
     switch.add_bridge("br0")
-    switch.add_port("p0", interface=(hook,))
-    switch.add_port("p1", interface=(hook,))
-    switch.flows("br0", f"cookie=7,{match(switch)},actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:{switch.ofport('p1')}",
+    switch.add_port("p0", interface=(f"options:xdp-hook={hook}",))
+    switch.add_port("p1", interface=(f"options:xdp-hook={hook}",))
+    switch.flows("br0", f"cookie=7,{match(switch)},actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],"
+                 + action.format(switch.ofport("p1")),
                  "cookie=8,actions=drop")
     sender = Sender(switch, world.enter_context(wire.Wire(host, "q0")))
     lab.wait_until(sender.all_flows, "the flows")
     sender.send(*range(FLOWS))          # Flows that no packet has met yet are in every dump.
-    lab.wait_until(lambda: all(sender.counts().values()), "a packet for each flow")
+    lab.wait_until(sender.all_met, "a packet for each flow")
     wait_for_quiet(switch)
     return sender
 
@@ -64,6 +76,12 @@ class Sender:
         self.send(*(number for number in range(FLOWS) if number not in there))
         return len(there) == FLOWS
 
+    def all_met(self):
+        """The same; whether each flow met a packet."""
+        counts = self.counts()
+        self.send(*(number for number, packets in counts.items() if not packets))
+        return all(counts.values())
+
     def counts(self):
         """The packets of each flow, by number, as dpctl/dump-flows has them."""
         return {int(number) - FIRST: int(packets) for number, packets in
@@ -80,9 +98,10 @@ def wait_for_quiet(switch):
     lab.wait_until(lambda: rounds(switch, "quiet") > before + 3, "quiet rounds")
 
 
-def test_counts_are_exact(busy):
+def test_counts_are_exact(busy, tier):
     """Statistics at OpenFlow, and the complete dump, while rounds are quiet."""
     switch = busy.switch
+    assert flows_of(switch, REASONS[tier]) >= 20
     before, sent = busy.counts(), busy.sent
     complete = rounds(switch, "complete")
     rule = lab.wait_until(lambda: settled_rule(switch), "the rule's count")
@@ -101,6 +120,12 @@ def test_counts_are_exact(busy):
     wait_for_quiet(switch)
     assert rule_count(switch) == rule
     assert rounds(switch, "complete") - complete < rounds(switch, "quiet")
+
+
+def flows_of(switch, reason):
+    """How many flows run where they do for that reason; None: there are no programs."""
+    fast_path = json.loads(switch.appctl("xdp/show", "--format=json")).get("fast_path", {})
+    return {each["reason"]: each["flows"] for each in fast_path.get("flows_by_reason", ())}.get(reason, FLOWS)
 
 
 def rule_count(switch):
