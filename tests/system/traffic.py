@@ -251,20 +251,23 @@ class Connection:
         self._server.settimeout(lab.PATIENCE)
         self._sent, self._got, self.received = hashlib.sha256(), hashlib.sha256(), 0
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+        self._threads = [threading.Thread(target=self._run, args=(work,), daemon=True) for work in (self._send, self._receive)]
         for thread in self._threads:
             thread.start()
 
+    def _run(self, work):
+        try:
+            work()
+        except OSError:
+            if not self._stop.is_set():     # Else it was closed while one end waited.
+                raise
+
     def _send(self):
         data = os.urandom(1 << 16)
-        try:
-            while not self._stop.is_set():
-                self._client.sendall(data)
-                self._sent.update(data)
-            self._client.shutdown(socket.SHUT_WR)
-        except OSError:
-            if not self._stop.is_set():     # Else it was closed while nobody read.
-                raise
+        while not self._stop.is_set():
+            self._client.sendall(data)
+            self._sent.update(data)
+        self._client.shutdown(socket.SHUT_WR)
 
     def _receive(self):
         while chunk := self._server.recv(1 << 16):
