@@ -197,7 +197,7 @@ def test_killed_while_connections_begin(hook, wires):
     """In programs and in the engine, at any moment, again and again."""
     switch, ends = wires
     choose = random.Random(hook)
-    switch.expected += ["left allocated when ofproto"]
+    switch.expected += ["left allocated when ofproto", "no room for more connections"]
     switch.flows("br0", *HELPED)
     with floods.Flood(ends["red"], floods.syns(3000)), floods.Flood(ends["green"], floods.syns(3000, seed=2)):
         for _ in range(4):

@@ -76,8 +76,9 @@ def test_every_command_answers_in_json(network):
         assert len(found) > 2, found
         return found
     for command in sorted(set(commands) - traces):
-        found = answers(command)
-        assert found == {"xdp/specialise": {"type": "xdp", "name": "ovs-xdp", "result": "done"}}.get(command, found)
+        answers(command)
+    wanted = {"type": "xdp", "name": "ovs-xdp", "result": "done"}       # Not while the daemon loads programs by itself.
+    lab.wait_until(lambda: document(switch, "xdp/specialise") == wanted, "specialised programs")
     session = answers("xdp/trace-start", "every=7")["session"]      # It ends when nobody reads for ten seconds.
     for command in "xdp/trace-read", "xdp/trace-stop":
         assert answers(command, session)["session"] == session
