@@ -259,16 +259,6 @@ void oxdp_table_stats(const struct oxdp_table *t, uint32_t index, struct dp_stat
     }
 }
 
-uint64_t oxdp_table_packets(const struct oxdp_table *t, uint32_t index)
-{
-    uint64_t packets = 0;
-
-    for (uint32_t shard = 0; shard < t->mem.head->shards; shard++) {
-        packets += __atomic_load_n(&t->mem.stats[shard * t->mem.n_flows + index].packets, __ATOMIC_RELAXED);
-    }
-    return packets;
-}
-
 void oxdp_table_packets_of(const struct oxdp_table *t, uint32_t first, uint32_t n, uint64_t ret_packets[])
 {
     memset(ret_packets, 0, n * sizeof *ret_packets);
@@ -279,6 +269,14 @@ void oxdp_table_packets_of(const struct oxdp_table *t, uint32_t first, uint32_t 
             ret_packets[i] += __atomic_load_n(&s[i].packets, __ATOMIC_RELAXED);
         }
     }
+}
+
+uint64_t oxdp_table_packets(const struct oxdp_table *t, uint32_t index)
+{
+    uint64_t packets;
+
+    oxdp_table_packets_of(t, index, 1, &packets);
+    return packets;
 }
 
 void oxdp_table_usage(const struct oxdp_table *t, struct oxdp_table_usage *ret)
