@@ -208,3 +208,21 @@ def test_tree_of_a_repository(tree, tmp_path):
     (tree / "boot.sh").write_text(f"#!/bin/sh\ncat > configure <<'EOF'\n{script}EOF\nchmod +x configure\n", encoding="utf-8")
     (tree / "boot.sh").chmod(0o755)
     assert (build_ovs(tmp_path, "--source", tree) / "made").exists()
+
+
+# meson.build.
+
+def configured(tmp_path, types):
+    """What Meson says, which ends at a clang that does not exist."""
+    return fails("meson", "setup", f"-Ddatapath_types={types}", "-Dclang=/nowhere/clang", tmp_path / "build", TOP)
+
+
+@pytest.mark.parametrize("types, wrong", (("netdv", "netdv"), ("system,dpdk", "dpdk"), ("xdp", "xdp"), ("netdev system.", "system.")))
+def test_datapath_types_that_do_not_exist(tmp_path, types, wrong):
+    assert f"-Ddatapath_types={types}: allowed are netdev, system, or both (netdev,system), not {wrong}\n" in configured(tmp_path, types)
+
+
+@pytest.mark.parametrize("types", ("", "system", "netdev,system", "system, netdev"))
+def test_datapath_types_that_exist(tmp_path, types):
+    said = configured(tmp_path, types)
+    assert "/nowhere/clang was not found" in said and "allowed are" not in said
