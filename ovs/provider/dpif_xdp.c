@@ -7,11 +7,15 @@
 #include "ovs/datapath/datapath.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "dpif.h"
 #include "hash.h"
 #include "odp-util.h"
 #include "ovs/netdev/netdev_internal.h"
+#include "openvswitch/dynamic-string.h"
 #include "openvswitch/vlog.h"
 #include "ovs/provider/drop_coverage.h"
 #include "timeval.h"
@@ -34,6 +38,7 @@
 VLOG_DEFINE_THIS_MODULE(dpif_xdp);
 
 #define OPTIMIZE_INTERVAL_MS 1000
+#define TUN "/dev/net/tun"
 
 static int create_dp(const struct dpif_class *, const char *name,
                      struct dpif_xdp_dp **)
@@ -396,6 +401,43 @@ destroy_dp(struct dpif_xdp_dp *dp)
     free(dp);
 }
 
+/* Says what makes the device of the datapath 'name', a tap, possible, which
+ * was not made because of 'error'. */
+static void
+log_no_device(const char *name, int error)
+{
+    char advice[OXDP_PRIVILEGE_ADVICE];
+    struct ds why = DS_EMPTY_INITIALIZER;
+    int fd = open(TUN, O_RDWR | O_CLOEXEC);
+    int refused = fd < 0 ? errno : 0;
+    struct stat s;
+
+    if (refused == EACCES && !stat(TUN, &s)
+        && faccessat(AT_FDCWD, TUN, R_OK | W_OK, AT_EACCESS)) {
+        ds_put_format(&why, "user %u may not open "TUN", which has the mode "
+                      "%04o, owner %u and group %u: \"chmod 666 "TUN"\", as "
+                      "udev does; or let its group be one of that user's",
+                      geteuid(), s.st_mode & 07777, s.st_uid, s.st_gid);
+    } else if (refused == EACCES || refused == EPERM) {
+        ds_put_cstr(&why, TUN" may not be opened: give the container that "
+                    "device; or it is on a file system that is mounted with "
+                    "\"nodev\", or a security module forbids it");
+    } else if (error == EPERM || error == EACCES) {
+        ds_put_cstr(&why, oxdp_privilege_advice(advice));
+    } else if (error == ENOENT || error == ENXIO || error == ENODEV) {
+        ds_put_cstr(&why, "it needs "TUN": load the module tun, or give the "
+                    "container that device");
+    }
+    if (why.length) {
+        VLOG_ERR("%s: cannot make the datapath's device, nor serve any bridge "
+                 "(%s): %s", name, ovs_strerror(error), ds_cstr(&why));
+    }
+    ds_destroy(&why);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 static int
 create_dp(const struct dpif_class *class, const char *name,
           struct dpif_xdp_dp **dpp)
@@ -439,18 +481,7 @@ create_dp(const struct dpif_class *class, const char *name,
                                  : "dummy-internal", ODPP_LOCAL);
     dpif_xdp_port_unlock(dp);
     if (error) {
-        if (error == EPERM || error == EACCES) {
-            char advice[OXDP_PRIVILEGE_ADVICE];
-
-            VLOG_ERR("%s: cannot make the datapath's device, nor serve any "
-                     "bridge (%s): %s", name, ovs_strerror(error),
-                     oxdp_privilege_advice(advice));
-        } else if (error == ENOENT || error == ENXIO || error == ENODEV) {
-            VLOG_ERR("%s: cannot make the datapath's device, nor serve any "
-                     "bridge (%s): it needs /dev/net/tun: load the module "
-                     "tun, or give the container that device", name,
-                     ovs_strerror(error));
-        }
+        log_no_device(name, error);
         destroy_dp(dp);
         return error;
     }

@@ -144,13 +144,18 @@ def test_without_perfmon(world, hook):
             assert switch.in_use(device)[0] == ("none" if refuses_all else "xdp")
 
 
+def said_of_bridges(switch):
+    """The line that says why there are none.  A thread of the daemon's writes the log, later."""
+    return lab.wait_until(lambda: next((line for line in switch.log() if "nor serve any bridge" in line), None), "a reason")
+
+
 def test_without_net_admin(world):
     """Without it there are no devices: the log says so, and the daemon goes on."""
     with switches.Switch(daemon=weak_daemon(world, *without("net_admin", "sys_admin"))) as switch:
         switch.expected += ["ovs-xdp", "br0", "datapath of type xdp"]
         switch.add_bridge("br0")
-        said = [line for line in switch.log() if "nor serve any bridge (Operation not permitted)" in line]
-        assert said and "run as root, or with" in said[0] and "(this process lacks CAP_NET_ADMIN)" in said[0]
+        said = said_of_bridges(switch)
+        assert "(Operation not permitted): run as root, or with" in said and "(this process lacks CAP_NET_ADMIN)" in said
         assert switch.process.running()
         switch.vsctl("del-br", "br0")
 
@@ -163,13 +168,39 @@ def test_no_tun(world):
         with switches.Switch() as switch:
             switch.expected += ["ovs-xdp", "br0", "datapath of type xdp", "/dev/net/tun"]
             switch.add_bridge("br0")
-            assert any("nor serve any bridge (No such file or directory): it needs /dev/net/tun: load the module tun" in line
-                       for line in switch.log())
+            assert "(No such file or directory): it needs /dev/net/tun: load the module tun" in said_of_bridges(switch)
             assert switch.process.running()
             switch.vsctl("del-br", "br0")
             hidden.close()
             switch.add_bridge("br0")
             assert "br0" in switch.appctl("dpif/show")
+
+
+TUN_REFUSED = {
+    "mode": (("0600",), "user 65534 may not open /dev/net/tun, which has the mode 0600, owner 0 and group 0: \"chmod 666 /dev/net/tun\""),
+    "no device": (("0666", "nodev"), "/dev/net/tun may not be opened: give the container that device; or it is on a file system that "
+                                     "is mounted with \"nodev\""),
+}
+
+
+@pytest.mark.parametrize("kind", TUN_REFUSED)
+def test_tun_that_may_not_be_opened(world, kind):
+    """The log says what keeps the daemon from it, and bridges are made once it may."""
+    (mode, *options), reason = TUN_REFUSED[kind]
+    world.enter_context(lab.open_to_users())
+    lab.run("mount", "-t", "tmpfs", *(["-o", *options] if options else []), "tmpfs", "/dev/net")
+    world.callback(lab.run, "umount", "/dev/net")
+    lab.run("mknod", "-m", mode, "/dev/net/tun", "c", "10", "200")
+    with switches.Switch(user="nobody") as switch:
+        switch.expected += ["ovs-xdp", "br0", "datapath of type xdp", "/dev/net/tun"]
+        switch.add_bridge("br0")
+        assert f"(Permission denied): {reason}" in said_of_bridges(switch)
+        assert switch.process.running()
+        switch.vsctl("del-br", "br0")
+        lab.run("chmod", "666", "/dev/net/tun")
+        lab.run("mount", "-o", "remount,dev", "/dev/net")
+        switch.add_bridge("br0")
+        assert "br0" in switch.appctl("dpif/show")
 
 
 def test_locked_memory(world):
