@@ -185,6 +185,9 @@ dpif_xdp_push_header(const struct netdev *netdev,
 #define DPIF_XDP_LISTS_DEFAULT_LIMIT true
 #endif
 
+/* Since 3.3 limits of zones can be set in the database, too. */
+#define DPIF_XDP_LIMITS_IN_DATABASE (OXDP_OVS >= 303)
+
 /* Newer releases complete only datagrams of the same zone and port. */
 static inline void
 dpif_xdp_ipf_postprocess(struct ipf *ipf, struct dp_packet_batch *batch,

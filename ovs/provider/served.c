@@ -17,6 +17,7 @@
 #include "lib/vswitch-idl.h"
 #include "openvswitch/dynamic-string.h"
 #include "openvswitch/vlog.h"
+#include "ovs/base/compat.h"
 #include "ovs/provider/dpif_xdp.h"
 #include "simap.h"
 #include "smap.h"
@@ -171,6 +172,50 @@ __wrap_ofproto_ct_del_zone_timeout_policy(const char *type, uint16_t zone)
 {
     __real_ofproto_ct_del_zone_timeout_policy(server_of(type), zone);
 }
+
+#if DPIF_XDP_LIMITS_IN_DATABASE
+/* So do limits of zones. */
+void __real_ofproto_ct_zone_limit_update(const char *type, int32_t zone,
+                                         int64_t *limit);
+void __wrap_ofproto_ct_zone_limit_update(const char *type, int32_t zone,
+                                         int64_t *limit);
+void __real_ofproto_ct_zone_limit_protection_update(const char *type,
+                                                    bool protected);
+void __wrap_ofproto_ct_zone_limit_protection_update(const char *type,
+                                                    bool protected);
+
+void
+__wrap_ofproto_ct_zone_limit_update(const char *type, int32_t zone,
+                                    int64_t *limit)
+{
+    __real_ofproto_ct_zone_limit_update(server_of(type), zone, limit);
+}
+
+/* Where the database has limits, commands may not change those of the
+ * datapath.  Several rows can have some for this one. */
+void
+__wrap_ofproto_ct_zone_limit_protection_update(const char *type,
+                                               bool protected)
+{
+    static bool by_row[ARRAY_SIZE(types)], by_own_row;
+    size_t row = place_of(type);
+    bool any;
+
+    if (!strcmp(type, dpif_xdp_class.type)) {
+        by_own_row = protected;
+    } else if (row < ARRAY_SIZE(types)) {
+        by_row[row] = protected;
+    }
+    if (!is_served(type)) {
+        __real_ofproto_ct_zone_limit_protection_update(type, protected);
+    }
+    any = by_own_row;
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+        any = any || (served[i] && by_row[i]);
+    }
+    __real_ofproto_ct_zone_limit_protection_update(dpif_xdp_class.type, any);
+}
+#endif
 
 /* The column names each type of bridge that works here: also one that Open
  * vSwitch itself could not serve, for example "system" without its module. */

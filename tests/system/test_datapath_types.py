@@ -94,12 +94,20 @@ def test_back_to_the_stock_daemon(switch, containers):
         traffic.wait_for_ping(containers[0], "10.0.0.2")
 
 
+def add_rows(switch, *kinds):
+    for kind in kinds:
+        switch.vsctl("--", "--id=@d", "create", "Datapath", "datapath_version=0", "--", "set", "open", ".", f"datapaths:{kind}=@d")
+
+
 def test_rows_of_the_table_datapath(switch, containers):
     """A row with the name of a type that is served has what this datapath can; timeouts set there take effect."""
     switch.vsctl("set", "open", ".", f"{SETTING}=netdev")
     add_bridge(switch, "netdev")
-    switch.vsctl("--", "--id=@d", "create", "Datapath", "datapath_version=0", "--", "set", "open", ".", "datapaths:netdev=@d")
-    switch.vsctl("add-zone-tp", "netdev", "zone=5", "icmp_first=77", "icmp_reply=77")
+    add_rows(switch, "netdev")
+    switch.vsctl("add-zone-tp", "netdev", "zone=5", "icmp_first=70", "icmp_reply=70")
+    policy, = switch.vsctl("--bare", "--columns=_uuid", "list", "CT_Timeout_Policy").split()
+    # Since 3.3 Open vSwitch takes no notice of timeouts that come with a new zone.
+    switch.vsctl("set", "CT_Timeout_Policy", policy, "timeouts:icmp_first=77", "timeouts:icmp_reply=77")
     row = switch.get("open", ".", "datapaths")["netdev"][1]
     assert switch.get("datapath", row, "capabilities")["ct_timeout"] == "true"
     switch.flows("br0", "table=0,arp,actions=normal", "table=0,icmp,actions=ct(commit,zone=5),normal")
@@ -107,6 +115,58 @@ def test_rows_of_the_table_datapath(switch, containers):
     timeouts = [int(entry.split("timeout=")[1].split(",")[0].split(")")[0])
                 for entry in switch.appctl("dpctl/dump-conntrack", "-s", "zone=5").splitlines() if "timeout=" in entry]
     assert timeouts and all(30 < seconds <= 77 for seconds in timeouts), timeouts
+
+
+@pytest.fixture
+def limits(switch):
+    """A function that tells the limits of the datapath, by zone, as commands see them."""
+    if "set-zone-limit" not in switch.vsctl("--help"):
+        pytest.skip("limits of zones are in the database since Open vSwitch 3.3: build with -Dovs_source")
+    return lambda: {zone: int(limit) for zone, limit in re.findall(r"^(?:zone=)?(default|\d+)[ :,]*limit=(\d+)",
+                                                                    switch.appctl("dpctl/ct-get-limits"), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("kind", ("xdp", "netdev", "system"))
+def test_limits_in_the_database(switch, containers, limits, kind):
+    """They take effect in this datapath, refuse connections, and commands may not change them meanwhile.  They are there again
+    after a restart."""
+    switch.expected.append("zone limits are set via database")
+    if kind != "xdp":
+        switch.vsctl("set", "open", ".", f"{SETTING}={kind}")
+    add_bridge(switch, kind)
+    add_rows(switch, kind)
+    before = limits()
+    switch.vsctl("set-zone-limit", kind, "5", "2", "--", "set-zone-limit", kind, "default", "900")
+    lab.wait_until(lambda: limits().get("5") == 2, "the limit of the zone")
+    assert limits()["default"] == 900
+    switch.flows("br0", "table=0,arp,actions=normal", "table=0,icmp,actions=ct(commit,zone=5),normal")
+    for _ in range(4):                          # Each has another identifier, and is a connection.
+        traffic.ping(containers[0], "10.0.0.2")
+    assert len(switch.appctl("dpctl/dump-conntrack", "zone=5").splitlines()) == 2
+    for change in ("ct-set-limits", "zone=6,limit=1"), ("ct-del-limits", "zone=5"):
+        assert "the zone limits are set via database" in switch.appctl(f"dpctl/{change[0]}", change[1], check=False)
+    switch.stop()
+    switch.start()
+    lab.wait_until(lambda: limits().get("5") == 2, "the limit of the zone after a restart")
+    switch.vsctl("del-zone-limit", kind, "5", "--", "del-zone-limit", kind, "default")
+    lab.wait_until(lambda: limits() == before, "no limits")
+    switch.appctl("dpctl/ct-set-limits", "zone=6,limit=1")
+    assert limits()["6"] == 1
+
+
+def test_limits_of_several_rows(switch, containers, limits):
+    """Each row is of this datapath.  Commands may not change limits while one of them has some, whichever."""
+    switch.vsctl("set", "open", ".", f"{SETTING}=netdev,system")
+    add_bridge(switch, "netdev")
+    kinds = ("netdev", "system", "xdp")
+    add_rows(switch, *kinds)
+    for zone, kind in enumerate(kinds, 1):
+        switch.vsctl("set-zone-limit", kind, str(zone), "7")
+        lab.wait_until(lambda zone=zone: limits().get(str(zone)) == 7, "the limit")
+        assert "set via database" in switch.appctl("dpctl/ct-set-limits", "zone=9,limit=1", check=False)
+        switch.vsctl("del-zone-limit", kind, str(zone))
+        lab.wait_until(lambda zone=zone: str(zone) not in limits(), "no limit")
+        switch.appctl("dpctl/ct-set-limits", "zone=9,limit=1")
 
 
 @pytest.mark.parametrize("transactions", ("one", "several"))
