@@ -34,6 +34,7 @@
 #include "ovs/fastpath/fastpath.h"
 #include "packets.h"
 #include "seq.h"
+#include "smap.h"
 #include "sset.h"
 #include "timeval.h"
 #include "util.h"
@@ -75,6 +76,33 @@ dpif_xdp_port_tunnel_kind(const struct dpif_xdp_port *port,
         }
     }
     return false;
+}
+
+/* Open vSwitch counts netdevs with and without VXLAN-GBP for each UDP port,
+ * also this, and refuses either kind beside the other: it would refuse the
+ * tunnel itself when the bridge looks at its ports again. */
+void
+dpif_xdp_port_configure_tunnel(struct dpif_xdp_port *port,
+                               const struct netdev *tunnel)
+{
+    const struct netdev_tunnel_config *config
+        = netdev_get_tunnel_config(tunnel);
+    struct smap args = SMAP_INITIALIZER(&args);
+    char *error_text = NULL;
+
+    if (!config || strcmp(port->type, "vxlan") || tunnel == port->netdev) {
+        return;
+    }
+    smap_add(&args, "remote_ip", "flow");
+    smap_add_format(&args, "dst_port", "%"PRIu16, ntohs(config->dst_port));
+    if (config->exts & (1 << OVS_VXLAN_EXT_GBP)) {
+        smap_add(&args, "exts", "gbp");
+    }
+    if (netdev_set_config(port->netdev, &args, &error_text)) {
+        VLOG_INFO("%s: %s", netdev_get_name(port->netdev), error_text);
+    }
+    free(error_text);
+    smap_destroy(&args);
 }
 
 /* Whether 'netdev' is a tunnel of 'port'; what stands for the port itself has

@@ -53,6 +53,10 @@ dpif_xdp_port_add(struct dpif *dpif, struct netdev *netdev,
         error = dpif_xdp_port_create(dp, devname, netdev_get_type(netdev),
                                      *port_nop);
     }
+    if (!error) {
+        dpif_xdp_port_configure_tunnel(dpif_xdp_port_lookup(dp, *port_nop),
+                                       netdev);
+    }
     dpif_xdp_port_unlock(dp);
     return error;
 }

@@ -210,6 +210,11 @@ bool dpif_xdp_port_is_tunnel(const struct dpif_xdp_port *);
 bool dpif_xdp_port_tunnel_kind(const struct dpif_xdp_port *,
                                enum oxdp_tunnel_kind *, uint16_t *udp_port);
 
+/* host_tunnel.c: has what stands for 'port' be configured as 'tunnel', one of
+ * its tunnels, is, as far as Open vSwitch compares that. */
+void dpif_xdp_port_configure_tunnel(struct dpif_xdp_port *port,
+                                    const struct netdev *tunnel);
+
 /* host_tunnel.c: makes devices for tunnels that go by the routes of the host,
  * to be called often; the second function wakes poll_block() for that. */
 void dpif_xdp_host_tunnels_run(struct dpif_xdp_dp *)
