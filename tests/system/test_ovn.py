@@ -88,6 +88,29 @@ def test_misuse(hosts):
     hosts("down")
 
 
+@pytest.mark.parametrize("what", ("up", "down"))
+def test_folder_of_somebody_else(what, tmp_path):
+    """Neither command deletes in a folder, or takes a file, that the example did not make."""
+    (tmp_path / "folder/host1").mkdir(parents=True)
+    for name in "file", "folder/host1/file":
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    for name in "file", "folder":
+        with pytest.raises(lab.Failed, match=f"{name} exists, and was not made by three-hosts"):
+            Example(tmp_path / name)(what)
+    assert all((tmp_path / name).read_text(encoding="utf-8") == "mine" for name in ("file", "folder/host1/file"))
+
+
+def test_file_beside_those_of_the_example(hosts):
+    """down deletes what the example made and nothing else."""
+    (hosts.state / "mine").touch()
+    hosts("down")
+    assert [path.name for path in hosts.state.iterdir()] == ["mine"]
+    with pytest.raises(lab.Failed, match="was not made by three-hosts"):
+        hosts("up")
+    (hosts.state / "mine").unlink()
+    hosts("down")
+
+
 def test_ovns_own(world):
     """A slice of OVN's own system tests, if there is OVN's source."""
     if not os.environ.get("OVN_SOURCE"):
