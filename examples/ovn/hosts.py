@@ -65,6 +65,7 @@ class Host:
         self.name = name
         self.folder = pathlib.Path(folder) / name
         self._file = self.folder / "first-process"
+        self._programs = []     # (name, process) of what this object started.
 
     def start(self):
         self.folder.mkdir(parents=True)
@@ -113,8 +114,18 @@ class Host:
     def spawn(self, *args, container=None, env=(), log="programs.log"):
         """Starts a program that runs as long as the host."""
         with open(self.folder / log, "ab") as output:
-            subprocess.Popen([*self.inside(container), "env", *env, *(str(arg) for arg in args)], stdin=subprocess.DEVNULL,
-                             stdout=output, stderr=output, start_new_session=True)
+            process = subprocess.Popen([*self.inside(container), "env", *env, *(str(arg) for arg in args)],
+                                       stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        self._programs.append((pathlib.Path(args[0]).name, process))
+
+    def ended(self):
+        """A sentence about a program that was started and runs no more, or None."""
+        for name, process in self._programs:
+            status = process.poll()
+            if status is not None:
+                how = f"with exit status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+                return f"{self.name}: {name} ended {how}"
+        return None
 
     def add_container(self, name, device, mac, mtu):
         """A namespace 'name' with eth0, whose peer is 'device' here."""

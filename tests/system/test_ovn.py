@@ -88,6 +88,22 @@ def test_misuse(hosts):
     hosts("down")
 
 
+def test_daemon_that_ends(world, tmp_path):
+    """up says so at once and why, and leaves the logs, but no host."""
+    daemon = tmp_path / "daemon"
+    daemon.write_text("#!/bin/sh\necho 'the reason'; exit 7\n", encoding="utf-8")
+    daemon.chmod(0o755)
+    hosts = Example("/run/three-hosts")
+    world.callback(hosts, "down", check=False)
+    with pytest.raises(lab.Failed, match="the reason(.|\n)*host1: daemon ended with exit status 7.  The hosts' logs are in"):
+        hosts("--daemon", os.path.relpath(daemon), "up", limit=45)
+    assert "the reason\n" in (hosts.state / "host1/programs.log").read_text(encoding="utf-8")
+    with pytest.raises(lab.Failed, match="the hosts do not run"):
+        hosts("show")
+    hosts("down")
+    assert not hosts.state.exists()
+
+
 @pytest.mark.parametrize("what", ("up", "down"))
 def test_folder_of_somebody_else(what, tmp_path):
     """Neither command deletes in a folder, or takes a file, that the example did not make."""
