@@ -15,13 +15,19 @@ PATHS = 6
 
 
 class Example:
-    """The example with a state folder of its own."""
+    """The example with a state folder of its own, and options with which all its commands are given."""
 
-    def __init__(self, state):
-        self.state = pathlib.Path(state)
+    def __init__(self, state, *options):
+        self.state, self.options = pathlib.Path(state), options
 
     def __call__(self, *words, **how):
-        return lab.run(sys.executable, EXAMPLE, "--state", self.state, "--daemon", switches.DAEMON, *words, **how)
+        return lab.run(sys.executable, EXAMPLE, "--state", self.state, "--daemon", switches.DAEMON, *self.options, *words, **how)
+
+    def vsctl(self, host, *words):
+        return self("exec", host, "ovs-vsctl", f"--db=unix:{self.state}/{host}/db.sock", "--timeout=50", *words)
+
+    def appctl(self, host, *words):
+        return self("exec", host, "ovs-appctl", "--timeout=50", "-t", self.state / host / "ovs-vswitchd.ctl", *words)
 
     def log(self, host):
         return (self.state / host / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -33,14 +39,17 @@ def fixture_hosts(world):
 
 
 def start(world, *options):
-    example = Example("/run/three-hosts")
+    example = Example("/run/three-hosts", *options)
     world.callback(example, "down", check=False)
-    example(*options, "up", limit=300)
+    example("up", limit=300)
     return example
 
 
-def test_three_hosts(hosts):
-    """Switches, a router, stateful ACLs, a load balancer and SNAT work over three hosts, and leave no warning."""
+@pytest.mark.parametrize("served", (None, "system", "netdev"))
+def test_three_hosts(world, served):
+    """Switches, a router, stateful ACLs, a load balancer and SNAT work over three hosts, and leave no warning: with bridges of
+    type xdp, and of Open vSwitch's own types, which this datapath serves."""
+    hosts = start(world, *(["--served", served] if served else []))
     for host in "host1", "host2", "host3":
         lab.wait_until(lambda at=host: "programs track connections now" in "\n".join(hosts.log(at)), "programs that track")
     said = hosts("try", limit=300)
@@ -55,6 +64,9 @@ def test_three_hosts(hosts):
     shown = hosts("show")
     assert shown.count("flows in programs") == 3 and "genev_sys_6081" in shown
     for host in "host1", "host2", "host3":
+        assert hosts.vsctl(host, "get", "bridge", "br-int", "datapath_type").strip() == (served or "xdp")
+        kinds = re.findall(r"^\S+@\S+:", hosts.appctl(host, "dpif/show"), re.MULTILINE)
+        assert kinds == ["xdp@ovs-xdp:"] and "recirc_id" in hosts.appctl(host, "dpctl/dump-flows", "xdp@ovs-xdp")
         problems = [line for line in hosts.log(host) if switches.PROBLEM.search(line) and not switches.HARMLESS.search(line)]
         assert not problems
 
@@ -68,8 +80,7 @@ def test_endpoint_on_a_plain_interface(world):
     rates = re.findall(r"([\d.]+) Gb/s +([\d.]+) %", said)
     assert len(rates) == PATHS and all(float(rate) > 0.01 and float(share) > 95 for rate, share in rates), said
     assert "br-underlay" not in hosts("exec", "host1", "ovs-vsctl", "show")
-    why = hosts("exec", "host1", "ovs-appctl", "-t", hosts.state / "host1/ovs-vswitchd.ctl", "xdp/why")
-    assert "by the routes of the host, through vxlan4789-host" in why
+    assert "by the routes of the host, through vxlan4789-host" in hosts.appctl("host1", "xdp/why")
     for host in "host1", "host2", "host3":
         problems = [line for line in hosts.log(host) if switches.PROBLEM.search(line) and not switches.HARMLESS.search(line)]
         assert not problems
