@@ -53,7 +53,7 @@ class Network:
     """The example, with what a measurement needs besides."""
 
     def __init__(self, w, peer):
-        self._w, self._peer = w, peer
+        self._w = w
         self._words = [sys.executable, str(EXAMPLE), "--state", str(STATE), "--daemon", peer.daemon,
                        "--datapath-type", peer.datapath_type]
 
@@ -70,17 +70,6 @@ class Network:
                 world.command(*nbctl, "--may-exist", "lb-add", name, f"{VIP}:{port}", backends, proto)
             world.command(*nbctl, "ls-lb-add", "sw0", name, "--", "lr-lb-add", "lr0", name)
         world.command(*nbctl, "--wait=hv", "--timeout=60", "sync", limit=70)
-        if not self._peer.offloads:
-            self._give_up_offloads()
-
-    def _give_up_offloads(self):
-        """What hosts behind such a switch have to leave to themselves, as in the case of TCP between containers."""
-        for name in "abcde":
-            self._inside(name, "ethtool", "-K", "eth0", "tx", "off", "gro", "on")
-        self._inside("outside", "ethtool", "-K", "eth0", "tx", "off", "gro", "on")
-        for host, devices in (("host1", "a0 b0 eth0"), ("host2", "c0 d0 eth0"), ("host3", "e0 eth0 eth1")):
-            for device in devices.split():
-                self._inside(host, "ethtool", "-K", device, "gro", "off")
 
     def down(self):
         world.command(*self._words, "down", limit=60)

@@ -86,6 +86,28 @@ def test_endpoint_on_a_plain_interface(world):
         assert not problems
 
 
+def test_stock_daemon(world, tmp_path):
+    """The stock daemon, to compare with: TCP on each path, though it neither computes checksums nor segments; and what it can
+    say of its flows."""
+    stock = switches.tool("ovs-vswitchd")
+    hosts = start(world, "--daemon", stock, "--datapath-type", "netdev")
+    # A server that is still busy with the stream before, once.
+    busy = tmp_path / "iperf3"
+    busy.write_text(f"""#!/bin/sh
+PATH={os.environ['PATH']}
+mkdir {tmp_path}/asked 2> /dev/null || exec iperf3 "$@"
+echo '{{"end": {{}}, "error": "the server is busy running a test. try again later"}}'
+""", encoding="utf-8")
+    busy.chmod(0o755)
+    said = hosts("try", limit=300, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert (tmp_path / "asked").exists()
+    rates = re.findall(r"([\d.]+) Gb/s +-$", said, re.MULTILINE)
+    assert len(rates) == PATHS and all(float(rate) > 0.01 for rate in rates), said
+    shown = hosts("show")
+    assert shown.count("no datapath of type xdp") == 3 and shown.count("netdev@ovs-netdev:") == 3
+    assert "port 1: br-underlay (tap)" in shown and re.search(r"^ +flows: [1-9]", shown, re.MULTILINE), shown
+
+
 def test_misuse(hosts):
     """What does not fit is refused with a sentence, and harms nothing."""
     for words, sentence in ((("up",), "the hosts run already"), (("exec", "nobody", "true"), "there is no 'nobody'"),
