@@ -23,59 +23,23 @@
 #include "dp/action.h"
 #include "dp/count.h"
 #include "dp/ct_op.h"
+#include "dp/inside.h"
 #include "dp/lookup.h"
 #include "dp/metadata.h"
 #include "dp/parse.h"
 #include "dp/path_learn.h"
 #include "dp/predict.h"
 #include "dp/reason.h"
-#include "dp/trace.h"
+#include "dp/run.h"
+#include "dp/way.h"
 
-#define DP_MAX_PASSES 6         /* As many recirculations as Open vSwitch's userspace datapath allows, and one. */
-#define DP_MAX_STEPS (DP_MAX_PASSES * (1 + DP_MAX_CT))  /* Passes and what CT makes of each. */
-_Static_assert(DP_MAX_PASSES == DP_WAY_PASSES && DP_PATH_FLOWS <= DP_WAY_PASSES,
-               "a traced packet's way has room for all passes");
-
-/* How a run ended. */
-struct dp_outcome {
-    __u32 fate;                 /* enum dp_fate: any but DP_FATE_RECIRC, DP_FATE_SKB alone; or DP_FATE_DETOUR. */
-    __u32 reason;               /* enum dp_reason: DP_REASON_FORWARDED, of a drop, of an upcall. */
-    __u32 to;                   /* Port or group. */
-};
-
-struct dp_run {
-    union dp_key key;           /* Of the last pass. */
-    __u32 arrived;              /* For the hook: bytes of the frame as it arrived. */
-    __u32 traced;               /* For the hook: number of the traced packet, or 0. */
-    struct dp_frame frame;      /* Its local_stack is set by the caller, and 0 after recirculation. */
-    __u32 flow;                 /* DP_FATE_ENGINE: the flow that matched, or DP_NO_FLOW. */
-    __u32 generation;           /* Of that flow. */
-    struct dp_ct_here ct;
-    __u32 len;                  /* DP_FATE_TRACK, DP_FATE_DETOUR: bytes to count, */
-    __u32 tcp_flags;            /* flags, */
-    __u32 at;                   /* and which of the flow's operations comes next. */
-    __u32 reason;               /* Of the outcome, unless that is DP_FATE_OUTPUT or DP_FATE_GROUP.  In memory: the
-                                 * verifier follows each value of a register as a state of its own. */
-    union {
-        struct {
-            __u16 passes;       /* Flows executed before the outcome: the frame may have changed if not 0, */
-            __u16 tracked;      /* or if the last one's operations before so many-th CT are done, from 0 on. */
-            struct dp_walked walked;    /* Of all passes. */
-        };
-        __u64 uncommon;         /* 0: it was one hit in the signature cache. */
-    };
-    __u32 fate;                 /* For the hook, of a traced packet: those of the flow that was found last, */
-    __u32 to;                   /* but DP_FATE_SKB if it is left to another hook. */
-    __u32 n_ct;                 /* With CT: how many were done, but for those of the path cache. */
-    struct dp_path_walk path;   /* With CT. */
-};
+/* Whether flows of what was in tunnels are predicted. */
+#define DP_PREDICTS_INSIDE(CTX) (!DP_TAKES_SKBS && !DP_OMITS_POPS(CTX) && !DP_OMITS(CTX, DP_PART(RECIRC)))
 
 DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected, __u32 *ret_arg);
 DP_INLINE enum dp_reason dp_find(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **ret_flow,
                                  __u32 *ret_index);
 DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run);
-DP_STAGE int dp_note_way(struct dp_ctx *ctx, struct dp_run *run, __u32 flow, __u32 is_last);
-DP_STAGE int dp_note_ct(struct dp_ctx *ctx, const struct dp_run *run);
 DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run);
 DP_STAGE __u64 dp_back(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum dp_reason reason);
@@ -213,6 +177,68 @@ DP_STAGE __u64 dp_pass_again(struct dp_ctx *ctx, struct dp_run *run)
     return DP_FATED(fate, arg);
 }
 
+/* Looks up the flow of a pass.  'expected' is NULL but for the first.  Returns it with its index and TCP's flags, which
+ * are 0 if there are none; or NULL after dp_upcall(). */
+DP_INLINE const struct dp_flow *dp_pass_flow(struct dp_ctx *ctx, struct dp_run *run, struct dp_prediction *expected,
+                                             __u32 *ret_index, __u32 *ret_tcp_flags)
+{
+    const struct dp_flow *flow = expected && !expected->rest
+        ? dp_predict(ctx, expected, 0, run->key.in_port, &run->frame, ret_tcp_flags) : 0;
+
+    if (flow) {
+        *ret_index = expected->flow;
+        expected->hits++;
+        if (dp_is_traced(ctx, &run->traced)) {
+            dp_note_way(ctx, run, *ret_index, 1);
+        }
+        return flow;
+    }
+    if (DP_TAKES_SKBS) {
+        dp_out_of_reach(ctx);           /* dp_predict() may have looked too far. */
+    }
+
+    enum dp_reason reason = dp_find(ctx, run, &flow, ret_index);
+
+    if (dp_is_traced(ctx, &run->traced)) {
+        dp_note_way(ctx, run, *ret_index, 0);
+    }
+    if (!flow) {
+        dp_upcall(run, DP_NO_FLOW, 0, reason);
+        return 0;
+    }
+    *ret_tcp_flags = run->key.ip_proto == DP_IP_TCP ? dp_ntohs(run->key.tcp_flags) : 0;
+    if (expected && expected->rest) {
+        expected->rest--;
+    } else if (expected) {
+        dp_predict_next(ctx, &run->frame, &run->key, *ret_index, expected);
+    } else if (DP_PREDICTS_INSIDE(ctx) && !run->key.recirc_id && !run->passes) {
+        dp_inside_next(ctx, &run->frame, &run->key, *ret_index);
+    }
+    return flow;
+}
+
+/* The first pass found '*flow', with '*index' and '*tcp_flags'.  If all that it does is to pop a tunnel's header, and
+ * the next pass is predicted, that is done, and this is the next pass with its flow.  Returns 0, or not if the packet
+ * is to be dropped. */
+DP_INLINE int dp_pass_inside(struct dp_ctx *ctx, struct dp_run *run, const struct dp_flow **flow, __u32 *index,
+                             __u32 *tcp_flags)
+{
+    __u64 inside;
+
+    if ((*flow)->fate != DP_FATE_RECIRC || (*flow)->arg || (*flow)->n_ops != 1 || dp_is_traced(ctx, &run->traced)) {
+        return 0;
+    }
+    inside = dp_inside(ctx, &run->frame, &run->key, *index);
+    if ((__u32) inside == DP_NO_FLOW) {
+        return 0;
+    }
+    *index = (__u32) inside;
+    *tcp_flags = inside >> 32;
+    run->passes = 1;
+    *flow = dp_flows_at(ctx, *index);   /* There is none with the number DP_INSIDE_LOST. */
+    return !*flow;
+}
+
 /* One lookup and what follows from it.  'expected' is NULL but for the first.  Returns an enum dp_fate, without
  * DP_FATE_SKB or that alone, with its 'arg'; run->reason says why if it is DP_FATE_DROP, DP_FATE_ENGINE or DP_FATE_SKB.
  * With the last two nothing was written in this pass. */
@@ -220,35 +246,14 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
 {
     __u32 tcp_flags = 0;
     __u32 index = DP_NO_FLOW;
-    const struct dp_flow *flow = expected && !expected->rest
-        ? dp_predict(ctx, expected, run->key.in_port, &run->frame, &tcp_flags) : 0;
+    const struct dp_flow *flow = dp_pass_flow(ctx, run, expected, &index, &tcp_flags);
 
-    if (flow) {
-        index = expected->flow;
-        expected->hits++;
-        if (dp_is_traced(ctx, &run->traced)) {
-            dp_note_way(ctx, run, index, 1);
-        }
-    } else {
-        if (DP_TAKES_SKBS) {
-            dp_out_of_reach(ctx);       /* dp_predict() may have looked too far. */
-        }
-
-        enum dp_reason reason = dp_find(ctx, run, &flow, &index);
-
-        if (dp_is_traced(ctx, &run->traced)) {
-            dp_note_way(ctx, run, index, 0);
-        }
-        if (!flow) {
-            dp_upcall(run, DP_NO_FLOW, 0, reason);
-            return reason == DP_REASON_UP_CHECKSUM && !DP_TAKES_SKBS ? DP_FATE_SKB : DP_FATE_ENGINE;
-        }
-        tcp_flags = run->key.ip_proto == DP_IP_TCP ? dp_ntohs(run->key.tcp_flags) : 0;
-        if (expected && expected->rest) {
-            expected->rest--;
-        } else if (expected) {
-            dp_predict_next(ctx, &run->frame, &run->key, index, expected);
-        }
+    if (!flow) {
+        return run->reason == DP_REASON_UP_CHECKSUM && !DP_TAKES_SKBS ? DP_FATE_SKB : DP_FATE_ENGINE;
+    }
+    if (DP_PREDICTS_INSIDE(ctx) && expected && dp_pass_inside(ctx, run, &flow, &index, &tcp_flags)) {
+        run->reason = DP_REASON_NO_MEMORY;
+        return DP_FATE_DROP;
     }
 
     int fate = flow->fate;
@@ -316,100 +321,6 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         dp_recirculate(run, *ret_arg);
     }
     return fate;
-}
-
-/* Where 'flow' sends a traced packet, unless it is NULL. */
-DP_INLINE void dp_note_fate(struct dp_run *run, const struct dp_flow *flow)
-{
-    if (flow) {
-        run->fate = flow->fate & ~DP_FATE_SKB;
-        run->to = flow->arg;
-    }
-}
-
-/* Notes which flow a pass of a traced packet found, or DP_NO_FLOW.  'is_last': it was in the last-flow cache. */
-DP_STAGE int dp_note_way(struct dp_ctx *ctx, struct dp_run *run, __u32 flow, __u32 is_last)
-{
-    const struct dp_flow *entry = dp_flows_at(ctx, flow);
-    struct dp_way *way = dp_way_of(ctx);
-    struct dp_way_pass *pass;
-
-    if (!run || !way) {
-        return 0;
-    }
-
-    __u64 n = way->n;
-
-    DP_OPAQUE(n);
-    if (n >= DP_WAY_PASSES) {
-        return 0;
-    }
-    DP_OPAQUE(n);
-    pass = &way->pass[n];
-    way->n = n + 1;
-    pass->flow = flow;
-    pass->generation = entry ? entry->generation : 0;
-    dp_note_fate(run, entry);
-    pass->has = run->frame.has;
-    pass->masks = run->walked.masks - way->masks;
-    pass->found = is_last ? DP_FOUND_LAST : !entry ? DP_FOUND_NOTHING
-        : run->walked.hits != way->hits ? DP_FOUND_MASKS : DP_FOUND_CACHE;
-    way->masks = run->walked.masks;
-    way->hits = run->walked.hits;
-    return 0;
-}
-
-/* Notes the flows of a traced packet that the path cache was done with.  For the hook, at its end. */
-DP_STAGE int dp_note_path(struct dp_ctx *ctx, struct dp_run *run)
-{
-    const struct dp_path *path = run ? dp_paths_at(ctx, run->path.hit) : 0;
-    struct dp_way *way = dp_way_of(ctx);
-
-    if (!path || !way) {
-        return 0;
-    }
-    DP_NO_UNROLL
-    for (int i = 0; i < DP_PATH_FLOWS; i++) {
-        struct dp_way_pass *pass = &way->pass[i];
-        const struct dp_flow *flow;
-
-        if (i >= path->n_flows) {
-            break;
-        }
-        flow = dp_flows_at(ctx, path->flow[i].flow);
-        pass->flow = path->flow[i].flow;
-        pass->generation = flow ? flow->generation : 0;
-        dp_note_fate(run, flow);
-        pass->has = run->frame.has;
-        pass->masks = 0;
-        pass->found = DP_FOUND_PATH;
-        way->n = i + 1;
-    }
-    return 0;
-}
-
-/* Notes what a ct() of a traced packet found. */
-DP_STAGE int dp_note_ct(struct dp_ctx *ctx, const struct dp_run *run)
-{
-    struct dp_way *way = dp_way_of(ctx);
-    struct dp_way_ct *ct;
-    __u64 n;
-
-    if (!run || !way) {
-        return 0;
-    }
-    n = way->n_ct;
-    DP_OPAQUE(n);
-    if (n >= DP_WAY_CT) {
-        return 0;
-    }
-    DP_OPAQUE(n);
-    ct = &way->ct[n];
-    way->n_ct = n + 1;
-    ct->zone = run->key.ct_zone;
-    ct->state = run->key.ct_state;
-    ct->pass = way->n - 1;
-    return 0;
 }
 
 /* Does 'n' operations of flow run->flow, from the one at 'first', number 'at', on.  Returns an enum dp_committed. */

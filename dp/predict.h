@@ -36,7 +36,7 @@ DP_INLINE __u32 dp_identity_mask(__u64 identity)
 /* What is expected of frames of port 'in_port' on this CPU. */
 DP_INLINE struct dp_prediction *dp_prediction_of(struct dp_ctx *ctx, __u32 in_port)
 {
-    return dp_predictions_at(ctx, dp_cpu(ctx) * DP_PREDICTIONS + in_port % DP_PREDICTIONS);
+    return dp_predictions_at(ctx, dp_cpu(ctx) * DP_PREDICTIONS + in_port % DP_PREDICTED_PORTS);
 }
 
 /* The offset of word 'i' in the frame.  Words follow each other, without bytes that no entry compares. */
@@ -57,13 +57,13 @@ DP_INLINE __u64 dp_differs(const struct dp_prediction *p, const __u8 *data, int 
     return difference;
 }
 
-/* Returns the flow that the frame of 'ctx' matches in its first pass, or NULL if the frame is not as predicted.  With a
- * flow it fills '*frame' as dp_parse() would, its layers only if operations may need them, and '*ret_tcp_flags' (host
- * byte order; untouched if it is not TCP). */
-DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_prediction *p, __u32 in_port,
+/* Returns the flow that the frame which begins at 'ofs' of that of 'ctx' matches in its first pass, or NULL if it is
+ * not as predicted.  With a flow it fills '*frame' as dp_parse() would, its layers only if operations may need them,
+ * and '*ret_tcp_flags' (host byte order; untouched if it is not TCP). */
+DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_prediction *p, __u32 ofs, __u32 in_port,
                                            struct dp_frame *frame, __u32 *ret_tcp_flags)
 {
-    const __u8 *data = dp_at(ctx, 0, DP_PREDICTED_SHORT);
+    const __u8 *data = dp_at(ctx, ofs, DP_PREDICTED_SHORT);
 
     if (!data || p->in_port != in_port || dp_tag_beside(ctx)) {
         return 0;
@@ -73,13 +73,13 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
     __u64 difference = dp_differs(p, data, 0, DP_PREDICTED_SHORT / 8);
 
     if (p->reach != DP_PREDICTED_SHORT) {
-        data = dp_at(ctx, 0, DP_PREDICTED_MIDDLE);
+        data = dp_at(ctx, ofs, DP_PREDICTED_MIDDLE);
         if (!data || !p->reach) {
             return 0;
         }
         difference |= dp_differs(p, data, DP_PREDICTED_SHORT / 8, DP_PREDICTED_WORDS - 1);
         if (p->reach == DP_PREDICTED_LONG) {
-            data = dp_at(ctx, 0, DP_PREDICTED_LONG);
+            data = dp_at(ctx, ofs, DP_PREDICTED_LONG);
             if (!data) {
                 return 0;
             }
@@ -87,7 +87,7 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
         }
     }
 
-    __u32 len = dp_len(ctx);
+    __u32 len = dp_len(ctx) - ofs;
 
     if (difference || length < p->length_least || length + p->length_begin > len) {
         return 0;
@@ -97,7 +97,7 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
     __u32 has = p->has;
 
     if (has & DP_HAS_TCP) {
-        const __u8 *tcp = dp_at(ctx, p->l4 & 127, DP_TCP_LEN);
+        const __u8 *tcp = dp_at(ctx, ofs + (p->l4 & 127), DP_TCP_LEN);
 
         if (!tcp) {
             return 0;
@@ -105,8 +105,8 @@ DP_INLINE const struct dp_flow *dp_predict(struct dp_ctx *ctx, const struct dp_p
         *ret_tcp_flags = dp_ntohs(dp_load_be16(tcp + 12)) & 0xfff;
     }
     if (!DP_OMITS(ctx, DP_PART_CHECKSUM) && frame->local_stack) {
-        const __u8 *ip = dp_at(ctx, p->l3 & 31, DP_IP6_LEN);
-        const __u8 *checksum = dp_at(ctx, (p->l4 + (has & DP_HAS_TCP ? 16 : 6)) & 127, 2);
+        const __u8 *ip = dp_at(ctx, ofs + (p->l3 & 31), DP_IP6_LEN);
+        const __u8 *checksum = dp_at(ctx, ofs + ((p->l4 + (has & DP_HAS_TCP ? 16 : 6)) & 127), 2);
 
         if (!ip || !checksum
             || dp_is_unfinished(dp_load16(checksum), ip, has & DP_HAS_TCP ? DP_IP_TCP : DP_IP_UDP, l4_len, has)) {
@@ -246,6 +246,14 @@ DP_INLINE int dp_predict_make(struct dp_ctx *ctx, const struct dp_frame *frame, 
     return 1;
 }
 
+/* Predicts nothing for some frames, for more each time. */
+DP_INLINE void dp_predict_pause(struct dp_prediction *p)
+{
+    p->reach = 0;
+    p->pause = (p->pause << 1 | 1) & DP_PREDICTION_REST;
+    p->rest = p->pause;
+}
+
 /* Updates the prediction from a frame that was parsed, to '*frame' and '*key', and matched flow 'index': makes a new
  * one, or pauses if predictions do not pay now.  Returns 0. */
 DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key, __u32 index,
@@ -267,9 +275,7 @@ DP_STAGE int dp_predict_next(struct dp_ctx *ctx, const struct dp_frame *frame, c
         p->pause = 0;
     }
     if ((was && !was_right) || !dp_predict_make(ctx, frame, key, flow, p)) {
-        p->reach = 0;
-        p->pause = (p->pause << 1 | 1) & DP_PREDICTION_REST;
-        p->rest = p->pause;
+        dp_predict_pause(p);
     }
     return 0;
 }

@@ -31,8 +31,8 @@
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
 /* Programs for x86-64 have the first, which is refused elsewhere; the second, of programs that use DP_ORDER() as other
  * processors need it, is taken on all. */
-#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 14)
-#define DP_TABLE_VERSION_ORDERED 1014
+#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 15)
+#define DP_TABLE_VERSION_ORDERED 1015
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -122,7 +122,10 @@ struct dp_cache {
 };
 
 /* An entry of the last-flow cache, dp/predict.h.  Only the CPU that it belongs to writes it. */
-#define DP_PREDICTIONS 16       /* Per CPU; port i has number i % DP_PREDICTIONS. */
+#define DP_PREDICTED_PORTS 16   /* Per CPU; port i has number i % DP_PREDICTED_PORTS. */
+#define DP_PREDICTED_ENDS 64    /* Behind them: by the other ends of tunnels, dp/inside.h. */
+#define DP_PREDICTIONS (DP_PREDICTED_PORTS + DP_PREDICTED_ENDS)
+#define DP_INSIDE_WORDS 4
 /* How many of a frame's first bytes a prediction compares: one of these. */
 #define DP_PREDICTED_SHORT 48
 #define DP_PREDICTED_MIDDLE 62  /* The shortest frame with UDP over IPv6. */
@@ -144,10 +147,10 @@ struct dp_prediction {
     __u32 pause;                /* What 'rest' becomes after the next failure; grows. */
     __u32 hits_before;          /* What 'hits' was (its low bits) when the prediction was made. */
     __u64 hits;                 /* Frames that were as predicted. */
-    __u64 pad[2];
     __u64 mask[DP_PREDICTED_WORDS];     /* Which bits of the frame are compared. */
     __u64 value[DP_PREDICTED_WORDS];    /* Their values. */
-    __u64 pad1[6];
+    __u64 inside_mask[DP_INSIDE_WORDS];     /* Likewise of the tunnel's words of the key: dp_inside_word(). */
+    __u64 inside_value[DP_INSIDE_WORDS];
 };
 _Static_assert(sizeof(struct dp_prediction) == 256, "prediction layout");
 

@@ -175,23 +175,65 @@ DP_INLINE int dp_tunnel_pop_prepare(struct dp_ctx *ctx, struct dp_frame *frame, 
     return 1;
 }
 
-/* The tunnel's words of the key, from the header that begins at 'l4'. */
-DP_INLINE int dp_tunnel_read(struct dp_ctx *ctx, const struct dp_frame *frame, union dp_key *key, __u32 kind)
+/* What the tunnel's header at 'l4' says, as the key's words tun_id and tun_flags have it; 'tos' and 'ttl' are the IP
+ * header's. */
+DP_INLINE void dp_tunnel_read_head(struct dp_ctx *ctx, __u32 l4, __u32 kind, __u32 tos, __u32 ttl, __u64 *ret_id,
+                                   __u64 *ret_flags)
 {
-    if (!frame || !key) {
-        return 0;
-    }
-
-    const int n_words = DP_KEY_WORD(tun_options) - DP_KEY_WORD(tun_id);
-    __u32 l4 = frame->l4 & 127;
-    __u32 flags = 0, tos = 0, ttl = 0, ports = 0, options = 0;
-    const __u8 *ip;
+    __u32 flags = 0, ports = 0, options = 0;
     const __u8 *p;
+
+    *ret_id = 0;
+    if (kind == DP_TUNNEL_GRE) {
+        p = dp_at(ctx, l4, 4);
+
+        __u32 gre = p ? dp_ntohs(dp_load_be16(p)) : 0;
+
+        flags = gre & DP_GRE_CSUM ? DP_TUN_CSUM : 0;
+        p = dp_at(ctx, l4 + (gre & DP_GRE_CSUM ? 8 : 4), 4);
+        if (p && gre & DP_GRE_KEY) {
+            flags |= DP_TUN_KEY;
+            *ret_id = DP_BYTES(4, 4, dp_load32(p));
+        }
+    } else {
+        p = dp_at(ctx, l4, DP_UDP_LEN + DP_GENEVE_LEN);
+        if (p) {
+            ports = dp_load32(p);
+            flags = DP_TUN_KEY | (dp_load16(p + 6) ? DP_TUN_CSUM : 0);
+            *ret_id = DP_BYTES(4, 4, dp_htonl(dp_ntohl(dp_load_be32(p + DP_UDP_LEN + 4)) >> 8).raw);
+        }
+        if (p && kind == DP_TUNNEL_GENEVE) {
+            options = (p[DP_UDP_LEN] & 0x3f) * 4;
+            flags |= DP_TUN_OPTIONS | (p[DP_UDP_LEN + 1] & 0x80 ? DP_TUN_OAM : 0);
+        }
+    }
+    *ret_flags = DP_BYTES(0, 1, flags) | DP_BYTES(1, 1, options) | DP_BYTES(2, 1, tos) | DP_BYTES(3, 1, ttl)
+        | DP_BYTES(4, 4, ports);
+}
+
+/* The 8 bytes of Geneve options, of which there are 'len', at 'ofs' of the frame; zeroes behind them. */
+DP_INLINE __u64 dp_tunnel_read_options(struct dp_ctx *ctx, __u32 ofs, __u32 len)
+{
+    const __u8 *p = dp_at(ctx, ofs, 8);
+
+    if (p && len >= 8) {
+        return dp_load64(p);
+    }
+    p = dp_at(ctx, ofs, 4);
+    return p && len >= 4 ? DP_BYTES(0, 4, dp_load32(p)) : 0;
+}
+
+/* The tunnel's words of the key, from the header that begins at 'l4' behind an IPv4 or an IPv6 header. */
+DP_INLINE void dp_tunnel_read(struct dp_ctx *ctx, __u32 l4, int ip4, union dp_key *key, __u32 kind)
+{
+    const int n_words = DP_KEY_WORD(tun_options) - DP_KEY_WORD(tun_id);
+    __u32 tos = 0, ttl = 0, options;
+    const __u8 *ip;
 
     for (int i = 0; i < n_words; i++) {
         key->w[DP_KEY_WORD(tun_id) + i] = 0;
     }
-    if (frame->has & DP_HAS_IP4) {
+    if (ip4) {
         ip = dp_at(ctx, (l4 - DP_IP4_LEN) & 127, DP_IP4_LEN);
         if (ip) {
             tos = ip[1];
@@ -209,49 +251,15 @@ DP_INLINE int dp_tunnel_read(struct dp_ctx *ctx, const struct dp_frame *frame, u
             key->tun_ip6_dst[1] = dp_load64(ip + 32);
         }
     }
-    if (kind == DP_TUNNEL_GRE) {
-        p = dp_at(ctx, l4, 4);
-
-        __u32 gre = p ? dp_ntohs(dp_load_be16(p)) : 0;
-
-        flags = gre & DP_GRE_CSUM ? DP_TUN_CSUM : 0;
-        p = dp_at(ctx, l4 + (gre & DP_GRE_CSUM ? 8 : 4), 4);
-        if (p && gre & DP_GRE_KEY) {
-            flags |= DP_TUN_KEY;
-            key->tun_id.raw = DP_BYTES(4, 4, dp_load32(p));
-        }
-    } else {
-        p = dp_at(ctx, l4, DP_UDP_LEN + DP_GENEVE_LEN);
-        if (p) {
-            ports = dp_load32(p);
-            flags = DP_TUN_KEY | (dp_load16(p + 6) ? DP_TUN_CSUM : 0);
-            key->tun_id.raw = DP_BYTES(4, 4, dp_htonl(dp_ntohl(dp_load_be32(p + DP_UDP_LEN + 4)) >> 8).raw);
-        }
-        if (p && kind == DP_TUNNEL_GENEVE) {
-            options = (p[DP_UDP_LEN] & 0x3f) * 4;
-            flags |= DP_TUN_OPTIONS | (p[DP_UDP_LEN + 1] & 0x80 ? DP_TUN_OAM : 0);
-        }
-    }
-    key->w[DP_KEY_WORD(tun_flags)] = DP_BYTES(0, 1, flags) | DP_BYTES(1, 1, options) | DP_BYTES(2, 1, tos)
-        | DP_BYTES(3, 1, ttl) | DP_BYTES(4, 4, ports);
+    dp_tunnel_read_head(ctx, l4, kind, tos, ttl, &key->w[DP_KEY_WORD(tun_id)], &key->w[DP_KEY_WORD(tun_flags)]);
     if (DP_OMITS_WORDS(ctx, DP_KEY_WORD(tun_options), DP_KEY_WORDS)) {
-        return 0;
+        return;
     }
+    options = key->tun_options_len;
     for (__u32 i = 0; i < sizeof key->tun_options; i += 8) {
-        __u32 ofs = l4 + DP_UDP_LEN + DP_GENEVE_LEN + i;
-        __u64 word = 0;
-
-        p = dp_at(ctx, ofs, 4);
-        if (p && i + 4 <= options) {
-            word = DP_BYTES(0, 4, dp_load32(p));
-        }
-        p = dp_at(ctx, ofs, 8);
-        if (p && i + 8 <= options) {
-            word = dp_load64(p);
-        }
-        key->tun_options[i / 8] = word;
+        key->tun_options[i / 8] = options > i
+            ? dp_tunnel_read_options(ctx, l4 + DP_UDP_LEN + DP_GENEVE_LEN + i, options - i) : 0;
     }
-    return 0;
 }
 
 /* Returns DP_REASON_FORWARDED, or DP_REASON_NO_MEMORY: then the packet is to be dropped. */
@@ -260,7 +268,7 @@ DP_STAGE int dp_tunnel_pop(struct dp_ctx *ctx, struct dp_frame *frame, union dp_
     if (!frame || !key || !op) {
         return DP_REASON_FORWARDED;
     }
-    dp_tunnel_read(ctx, frame, key, op->u.tunnel_pop.kind);
+    dp_tunnel_read(ctx, frame->l4 & 127, frame->has & DP_HAS_IP4, key, op->u.tunnel_pop.kind);
     if (dp_tunnel_shrink(ctx, (frame->l4 + frame->entropy) & DP_MAX_POPPED, !(frame->has & DP_HAS_IP4),
                          op->u.tunnel_pop.kind != DP_TUNNEL_GRE || key->tun_flags & DP_TUN_CSUM)) {
         return DP_REASON_NO_MEMORY;

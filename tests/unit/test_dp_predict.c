@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dp/predict.h: what it takes for granted of a frame is what dp_parse() and the flow's mask say of it. */
+/* dp/predict.h and dp/inside.h: what they take for granted of a frame is what dp_parse() and the flow's mask say of
+ * it. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -219,7 +220,7 @@ static void test_frames(void **state)
         parsed.local_stack = predicted.local_stack = rand() & 1;
 
         const struct dp_flow *found = w->expected->reach
-            ? dp_predict(&w->ctx, w->expected, IN_PORT, &predicted, &tcp_flags) : NULL;
+            ? dp_predict(&w->ctx, w->expected, 0, IN_PORT, &predicted, &tcp_flags) : NULL;
         int result = parse(w, &parsed, &key);
 
         if (found) {
@@ -264,7 +265,7 @@ static const struct dp_flow *predict(struct world *w, uint32_t in_port)
     struct dp_frame frame = { .local_stack = 0 };
     uint32_t tcp_flags;
 
-    return dp_predict(&w->ctx, w->expected, in_port, &frame, &tcp_flags);
+    return dp_predict(&w->ctx, w->expected, 0, in_port, &frame, &tcp_flags);
 }
 
 /* A prediction ends with its flow, and is about one port; what the flow does may change. */
@@ -285,7 +286,7 @@ static void test_flow_changes(void **state)
     assert_null(predict(w, 0));                         /* Nothing was learned: not even of flow 0, which is free. */
     dp_predict_next(&w->ctx, &frame, &key, index, w->expected);
     assert_ptr_equal(predict(w, IN_PORT), flow);
-    assert_null(predict(w, IN_PORT + DP_PREDICTIONS));  /* Has the same place. */
+    assert_null(predict(w, IN_PORT + DP_PREDICTED_PORTS));  /* Has the same place. */
     flow->fate = DP_FATE_ENGINE;
     assert_ptr_equal(predict(w, IN_PORT), flow);
     flow->fate = DP_FATE_RECIRC;
@@ -364,12 +365,244 @@ static void test_trains(void **state)
     oxdp_table_reclaim(w->table);
 }
 
+#define TUNNEL_PORT 19          /* With IN_PORT's place among the ports. */
+#define PACKETS 4               /* Of each round: one that tells, others that are like it or not. */
+
+/* A tunnel's packet in headroom, as it was sent. */
+struct packet {
+    uint8_t bytes[512];
+    uint32_t len;
+};
+
+/* One of 'kind' with '*inside' in it, with values from small ranges. */
+static struct packet wrap(enum dp_tunnel kind, const struct frame *inside)
+{
+    struct packet p = { .len = DP_ETH_LEN + DP_IP4_LEN };
+    uint8_t *ip = p.bytes + DP_ETH_LEN, *head = ip + DP_IP4_LEN;
+    struct dp_ctx ctx = { .data = p.bytes };
+    uint32_t options = kind == DP_TUNNEL_GENEVE ? rand() % 4 * 4 : 0;
+    uint16_t flags = rand() & (DP_GRE_KEY | DP_GRE_SEQ | (rand() % 4 ? 0 : DP_GRE_CSUM));
+
+    dp_store16(p.bytes + 12, dp_htons(DP_ETH_IP4).raw);
+    ip[0] = 0x45;
+    ip[1] = rand() & 1;
+    ip[8] = 63 + (rand() & 1);
+    ip[9] = kind == DP_TUNNEL_GRE ? DP_IP_GRE : DP_IP_UDP;
+    ip[14] = rand() % 8 == 0;
+    ip[15] = rand() & 1;
+    ip[19] = 9;
+    for (int i = 0; i < 32; i++) {
+        head[i] = rand() & 1;
+    }
+    switch (kind) {
+    case DP_TUNNEL_VXLAN:
+        dp_store32(head + 8, DP_SWAP32(0x08000000));
+        head[15] = 0;
+        p.len += 16;
+        break;
+    case DP_TUNNEL_GENEVE:
+        head[8] = options / 4;
+        head[9] = rand() & 0x80;
+        dp_store16(head + 10, dp_htons(DP_ETH_TEB).raw);
+        p.len += 16 + options;
+        break;
+    case DP_TUNNEL_GRE:
+        dp_store16(head, dp_htons(flags).raw);
+        dp_store16(head + 2, dp_htons(DP_ETH_TEB).raw);
+        p.len += dp_gre_len((uint32_t) flags << 16 | DP_ETH_TEB);
+        break;
+    }
+    memcpy(p.bytes + p.len, inside->bytes, inside->len);
+    p.len += inside->len;
+    if (kind != DP_TUNNEL_GRE) {
+        dp_store16(head + 4, dp_htons(p.len - DP_ETH_LEN - DP_IP4_LEN).raw);
+        dp_store16(head + 6, rand() % 8 ? 0 : 1);
+    }
+    dp_store16(ip + 2, dp_htons(p.len - DP_ETH_LEN).raw);
+    ctx.end = p.bytes + p.len;
+    dp_store16(ip + 10, (uint16_t) ~dp_csum_fold(dp_ct_sum(&ctx, DP_ETH_LEN, DP_IP4_LEN)));
+    return p;
+}
+
+static void put_tag(struct packet *p)
+{
+    memmove(p->bytes + 16, p->bytes + 12, p->len - 12);
+    dp_store16(p->bytes + 12, dp_htons(DP_ETH_VLAN).raw);
+    dp_store16(p->bytes + 14, dp_htons(5).raw);
+    p->len += DP_VLAN_LEN;
+}
+
+/* What became of a packet. */
+struct fate {
+    struct dp_outcome outcome;
+    struct dp_run run;
+    uint32_t popped;            /* Bytes. */
+    struct dp_stats stats[2];   /* What the flows counted. */
+};
+
+static struct fate pass(struct world *w, const struct packet *packet, const uint32_t flows[2], bool predicting)
+{
+    struct fate fate = { .run.frame.local_stack = 0 };
+    struct packet copy = *packet;
+
+    if (!predicting) {
+        memset(w->ctx.tables->predictions, 0, w->ctx.tables->n_predictions * sizeof *w->ctx.tables->predictions);
+    }
+    memset(w->ctx.tables->stats, 0, w->ctx.tables->n_stats * sizeof *w->ctx.tables->stats);
+    w->ctx.start = w->ctx.data = copy.bytes;
+    w->ctx.end = copy.bytes + copy.len;
+    fate.outcome = dp_pipeline(&w->ctx, IN_PORT, &fate.run);
+    fate.popped = w->ctx.data - copy.bytes;
+    for (int i = 0; i < 2; i++) {
+        oxdp_table_stats(w->table, flows[i], &fate.stats[i]);
+    }
+    return fate;
+}
+
+static void assert_same_fate(const struct fate *a, const struct fate *b)
+{
+    assert_memory_equal(&a->outcome, &b->outcome, sizeof a->outcome);
+    assert_int_equal(a->popped, b->popped);
+    assert_memory_equal(a->stats, b->stats, sizeof a->stats);
+    assert_int_equal(a->run.passes, b->run.passes);
+    if (a->outcome.fate == DP_FATE_ENGINE) {
+        assert_int_equal(a->run.flow, b->run.flow);
+        assert_int_equal(a->run.key.w[0], b->run.key.w[0]);
+        assert_memory_equal(&a->run.key.w[DP_KEY_WORD(tun_id)], &b->run.key.w[DP_KEY_WORD(tun_id)],
+                            8 * (DP_KEY_WORDS - DP_KEY_WORD(tun_id)));
+    } else if (a->popped) {
+        assert_memory_equal(&a->run.frame, &b->run.frame, offsetof(struct dp_frame, entropy));
+    }
+}
+
+/* Flow 0 pops a header of 'kind', flow 1 takes what was in '*packet', and perhaps has an operation: one that is done,
+ * or one that the packet is not suited for. */
+static void insert_tunnel_flows(struct world *w, enum dp_tunnel kind, const struct packet *packet, uint32_t flows[2])
+{
+    static const struct dp_op trunc = { .code = DP_OP_TRUNC, .u.max_len = 70 };
+    static const struct dp_op impossible = { .code = DP_OP_SET_ARP, .needs = DP_HAS_ARP };
+    struct dp_op op = {
+        .code = kind == DP_TUNNEL_GENEVE ? DP_OP_TNL_POP_GENEVE : DP_OP_TNL_POP, .u.tunnel_pop = { TUNNEL_PORT, kind },
+    };
+    union dp_key key = { .in_port = IN_PORT, .eth_type = { dp_htons(DP_ETH_IP4).raw } };
+    union dp_key mask = { .in_port = UINT32_MAX, .recirc_id = UINT32_MAX, .eth_type = { 0xffff } };
+    struct oxdp_flow spec = { .key = &key, .mask = &mask, .fate = DP_FATE_RECIRC, .ops = &op, .n_ops = 1 };
+    enum oxdp_table_full full;
+    struct packet copy = *packet;
+    struct dp_frame frame = { .local_stack = 0 };
+    union dp_key inside, inside_mask = make_mask();
+    uint32_t len;
+
+    assert_int_equal(oxdp_table_insert(w->table, &spec, &flows[0], &full), 0);
+
+    w->ctx.start = w->ctx.data = copy.bytes;
+    w->ctx.end = copy.bytes + copy.len;
+    memset(&inside, 0, sizeof inside);
+    assert_int_equal(dp_parse(&w->ctx, &frame, &inside, VLAN_LIMIT), DP_PARSED);
+    len = frame.l4 + (dp_tunnel_expected(&w->ctx, &frame, kind) & DP_MAX_POPPED);
+    memset(&inside, 0, sizeof inside);
+    dp_tunnel_read(&w->ctx, frame.l4, 1, &inside, kind);
+    w->ctx.data += len;
+    inside.in_port = TUNNEL_PORT;
+    assert_int_equal(dp_parse(&w->ctx, &frame, &inside, VLAN_LIMIT), DP_PARSED);
+    for (int i = DP_KEY_WORD(tun_id); i < DP_KEY_WORDS; i++) {
+        bool common = i == DP_KEY_WORD(tun_id) || i == DP_KEY_WORD(tun_flags) || i == DP_KEY_WORD(tun_ip4_src)
+            || i == DP_KEY_WORD(tun_options);
+
+        if (!(rand() % (common ? 3 : 40))) {
+            inside_mask.w[i] = rand() & 1 ? UINT64_MAX : (uint64_t) rand() << 32 | rand();
+        }
+    }
+    spec = (struct oxdp_flow) {
+        .key = &inside, .mask = &inside_mask, .fate = rand() % 4 ? DP_FATE_OUTPUT : rand() % 5, .arg = 5,
+    };
+    switch (rand() % 4) {
+    case 0:
+        spec.ops = &trunc;
+        spec.n_ops = 1;
+        break;
+    case 1:
+        spec.ops = &impossible;
+        spec.n_ops = 1;
+    }
+    for (int i = 0; i < DP_KEY_WORDS; i++) {
+        inside.w[i] &= inside_mask.w[i];
+    }
+    if (oxdp_table_insert(w->table, &spec, &flows[1], &full)) {
+        flows[1] = flows[0];            /* It matches too much for a program. */
+    }
+}
+
+/* A packet out of a tunnel meets the same fate, whether what is inside was predicted or not. */
+static void test_inside(void **state)
+{
+    struct world *w = *state;
+    struct dp_prediction *expected = w->ctx.tables->predictions + DP_PREDICTED_PORTS;
+    uint32_t n_inside = 0, n_not = 0, n_engine = 0, n_kinds[3] = { 0, 0, 0 };
+
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        enum dp_tunnel kind = round % 3;
+        struct frame inside = make_plain();
+        struct packet packets[PACKETS] = { wrap(kind, &inside) };
+        struct fate slow[PACKETS];
+        uint32_t flows[2];
+
+        insert_tunnel_flows(w, kind, &packets[0], flows);
+        for (int i = 1; i < PACKETS; i++) {
+            struct frame other = rand() & 1 ? inside : mutate(&inside);
+
+            packets[i] = rand() % 3 ? packets[0] : wrap(rand() % 8 ? kind : rand() % 3, &other);
+            if (!(rand() % 4)) {
+                packets[i].bytes[rand() % 70] ^= 1 << rand() % 8;
+            } else if (!(rand() % 8)) {
+                put_tag(&packets[i]);
+            }
+        }
+        for (int i = 0; i < PACKETS; i++) {
+            slow[i] = pass(w, &packets[i], flows, false);
+        }
+        memset(w->ctx.tables->predictions, 0, w->ctx.tables->n_predictions * sizeof *w->ctx.tables->predictions);
+        for (int i = 0; i < PACKETS; i++) {
+            uint64_t hits = 0, more = 0;
+            struct fate fast;
+
+            for (int j = 0; j < DP_PREDICTED_ENDS; j++) {
+                hits += expected[j].hits;
+            }
+            fast = pass(w, &packets[i], flows, true);
+            for (int j = 0; j < DP_PREDICTED_ENDS; j++) {
+                more += expected[j].hits;
+            }
+            assert_same_fate(&slow[i], &fast);
+            if (more != hits) {
+                n_inside++;
+                n_kinds[kind]++;
+                n_engine += fast.outcome.fate == DP_FATE_ENGINE;
+            } else {
+                n_not++;
+            }
+        }
+        oxdp_table_unlink(w->table, flows[0]);
+        if (flows[1] != flows[0]) {
+            oxdp_table_unlink(w->table, flows[1]);
+        }
+        oxdp_table_reclaim(w->table);
+    }
+    assert_in_range(n_inside, ROUNDS / 50, ROUNDS);
+    assert_in_range(n_not, ROUNDS / 50, ROUNDS);
+    assert_in_range(n_engine, ROUNDS / 1000, ROUNDS);
+    for (int i = 0; i < 3; i++) {
+        assert_in_range(n_kinds[i], ROUNDS / 500, ROUNDS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_frames, world_create, world_destroy),
         cmocka_unit_test_setup_teardown(test_flow_changes, world_create, world_destroy),
         cmocka_unit_test_setup_teardown(test_trains, world_create, world_destroy),
+        cmocka_unit_test_setup_teardown(test_inside, world_create, world_destroy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
