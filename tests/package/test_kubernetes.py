@@ -3,7 +3,8 @@
 image, network, capabilities, read-only root and volumes.
 
 What Podman 4.3 does not read of it is done here, from the same lines: the seccomp profile (as the annotation that came before the
-field), and the readiness probe (run in the container).  The propagation of mounts, priority and tolerations are ignored."""
+field), and the readiness probe (run in the container).  The liveness probe is run by hand: Podman has systemd do it, which is not
+there.  The propagation of mounts, priority and tolerations are ignored."""
 import contextlib
 import os
 import re
@@ -49,7 +50,7 @@ class Pod(test_podman.Podman):
                                  f'runtime = "limited"\n[engine.runtimes]\nlimited = ["{runtime}"]\n', encoding="utf-8")
 
     def run(self, *args, **how):
-        return super().run(*args, env={**os.environ, "CONTAINERS_CONF": str(self.settings)}, **how)
+        return super().run(*args, env={**os.environ, "CONTAINERS_CONF": str(self.settings), "DISABLE_HC_SYSTEMD": "true"}, **how)
 
     def start_daemon(self):
         self.run("kube", "play", self.file)
@@ -60,6 +61,10 @@ class Pod(test_podman.Podman):
         with contextlib.suppress(lab.Failed):
             return bool(self.exec(*self.container["readinessProbe"]["exec"]["command"]))
         return False
+
+    def is_alive(self):
+        """What the liveness probe says."""
+        return "unhealthy" not in self.run("healthcheck", "run", self.name, check=False)
 
     def stop_daemon(self):
         self.run("kube", "down", self.file)
@@ -101,23 +106,29 @@ def test_pod(world, pod):
     assert pod.vsctl("list-br").split() == ["br0"]
 
 
-def test_readiness(world, pod):
-    """The probe fails while no daemon answers."""
+PROCESSES = ("ovsdb-server", "ovs-vswitchd")
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_probes(world, pod, process):
+    """They fail while the daemon, or the database's server, does not answer."""
     network = Network(world, pod)
-    assert pod.is_ready()
-    pod.exec("pkill", "-STOP", "ovs-vswitchd")
-    assert not pod.is_ready()
-    pod.exec("pkill", "-CONT", "ovs-vswitchd")
+    assert pod.is_ready() and pod.is_alive()
+    pod.exec("pkill", "-STOP", process)
+    assert not pod.is_ready() and not pod.is_alive()
+    pod.exec("pkill", "-CONT", process)
     lab.wait_until(pod.is_ready, "the pod to be ready")
+    assert pod.is_alive()
     network.forwards()
 
 
-def test_daemon_that_dies(world, pod):
+@pytest.mark.parametrize("process", PROCESSES)
+def test_process_that_dies(world, pod, process):
     """A pod's container is started anew, and takes over."""
     network = Network(world, pod)
     with network.loses_nothing() as stream:
-        pod.exec("pkill", "-KILL", "ovs-vswitchd", check=False)
+        pod.exec("pkill", "-KILL", process, check=False)
         stream.flowing()
-        lab.wait_until(pod.is_ready, "the next daemon")
         lab.wait_until(lambda: re.search(r"took over [1-9]\d* device", pod.said()), "the take-over")
+        lab.wait_until(pod.is_ready, "the next daemon")
     assert pod.vsctl("list-br").split() == ["br0"]
