@@ -138,6 +138,8 @@ def test_install_without_rights_and_uninstall(own_logs, tmp_path):
     for name in "sbin/ovs-vswitchd-xdp", "sbin/ovs-xdp-check", "sbin/ovs-xdp-report", "bin/ovs-xdp-obj", \
             "share/man/man8/ovs-vswitchd-xdp.8", "share/man/man8/ovs-xdp-check.8", "share/man/man8/ovs-xdp-report.8":
         assert f"usr/local/{name}" in files
+    example = lab.run(tmp_path / "usr/local/share/ovs-xdp/examples/ovn/three-hosts", "--help", env={**os.environ, "COLUMNS": "500"})
+    assert f"{tmp_path}/usr/local/sbin/ovs-vswitchd-xdp" in example
     lab.run(TOP / "scripts/install", "--remove", switches.BUILD)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() or path.name == "ovs-xdp"]
     assert "nothing was installed from" in fails(TOP / "scripts/install", "--remove", switches.BUILD)
