@@ -24,10 +24,11 @@
 /* Scratch space in the skb, which the program clears at its start: dp_at() notes here that bytes were out of reach,
  * dp_output_copies() how many copies it could not send, and in units of DP_LONG_COPY how many were too long,
  * dp_tunnel_grow() that skb->protocol and the network header are still those of the packet inside, until a device has
- * sent it. */
+ * sent it, and how long the header is that it has put before the packet. */
 #define DP_OUT_OF_REACH cb[0]
 #define DP_LOST cb[1]
 #define DP_DISGUISED cb[2]
+#define DP_GROWN cb[4]           /* Apart: clang joins four stores to one, which the verifier refuses. */
 
 #define DP_LONG_COPY (1u << 16)
 
@@ -209,13 +210,63 @@ DP_INLINE const struct bpf_skb_output *dp_output_of(__u32 port_no)
 /* No flow sends to a group (bpf/tcx.bpf.c). */
 DP_INLINE int dp_group_refuses(struct dp_ctx *ctx, const struct dp_flow *flow, __u32 len) { return 0; }
 
-/* Whether the packet is longer than the MTU of 'output' and cannot be segmented: bpf_redirect() does not look at it. */
+/* Length of the longest frame that a packet with GSO of TCP or UDP becomes, without the tag that an MTU leaves room
+ * for; 0: nobody here knows.  Of one that came in a tunnel, only the headers outside are counted. */
+DP_STAGE int dp_segment_len(struct dp_ctx *ctx)
+{
+    __u32 begin = ctx->DP_GROWN & 0x3ff;
+    __u32 ofs = begin + DP_ETH_LEN;
+    __u32 spare = 0;
+    const __u8 *p = dp_at(ctx, begin, DP_ETH_LEN);
+    dp_be16 type;
+    __u8 proto;
+
+    if (!p) {
+        return 0;
+    }
+    type = dp_load_be16(p + 12);
+    if (dp_is_vlan(type)) {
+        spare = begin || dp_tag_beside(ctx) ? 0 : DP_VLAN_LEN;
+        for (__u32 i = 0; i < 2 && dp_is_vlan(type); i++) {
+            p = dp_at(ctx, ofs, DP_VLAN_LEN);
+            if (!p) {
+                return 0;
+            }
+            type = dp_load_be16(p + 2);
+            ofs += DP_VLAN_LEN;
+        }
+    }
+    p = dp_at(ctx, ofs, DP_IP4_LEN);
+    if (!p) {
+        return 0;
+    }
+    if (DP_BE16_IS(type, DP_ETH_IP4)) {
+        proto = p[9];
+        ofs += (p[0] & 15) * 4;
+    } else if (DP_BE16_IS(type, DP_ETH_IP6)) {
+        proto = p[6];
+        ofs += DP_IP6_LEN;
+    } else {
+        return 0;
+    }
+    if (proto == DP_IP_UDP) {
+        return ofs + DP_UDP_LEN + ctx->gso_size - spare;
+    }
+    p = proto == DP_IP_TCP ? dp_at(ctx, ofs, DP_TCP_LEN) : 0;
+    return p ? ofs + (p[12] >> 4) * 4 + ctx->gso_size - spare : 0;
+}
+
+/* Whether the packet, or a segment that it becomes, is longer than the MTU of 'output': bpf_redirect() does not look at
+ * it, and between veths a packet is not segmented: if its segments passed, some would, by what devices can. */
 DP_INLINE int dp_is_over_mtu(struct dp_ctx *ctx, const struct bpf_skb_output *output)
 {
     const __u8 *eth;
 
-    if (DP_LIKELY(ctx->len <= output->max_len) || ctx->gso_size) {
+    if (DP_LIKELY(ctx->len <= output->max_len)) {
         return 0;
+    }
+    if (ctx->gso_size) {
+        return (__u32) dp_segment_len(ctx) > output->max_len;
     }
     eth = dp_at(ctx, 0, DP_ETH_LEN);
     return !eth || dp_tag_beside(ctx) || !dp_is_vlan(dp_load_be16(eth + 12))

@@ -102,6 +102,7 @@ DP_INLINE int dp_tunnel_grow_back(struct dp_ctx *ctx, __u32 more, int ip6)
  * segments it; only in IP.  bpf_skb_change_head() makes it before everything, and suits packets without GSO. */
 DP_STAGE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)
 {
+    ctx->DP_GROWN = len;
     if (has & DP_HAS_BACK) {
         return dp_tunnel_grow_back(ctx, len - DETOUR_GROWTH, ip6);
     }

@@ -123,6 +123,7 @@ int oxdp_tcx(struct __sk_buff *ctx)
     ctx->DP_OUT_OF_REACH = 0;
     ctx->DP_LOST = 0;
     ctx->DP_DISGUISED = 0;
+    ctx->DP_GROWN = 0;
     run->frame.local_stack = 0;
 
     struct dp_outcome outcome = dp_pipeline_from(ctx, port->port_no, run, from);

@@ -120,3 +120,33 @@ def test_mtu_request_that_the_device_refuses(network):
     assert traffic.ping(network.red, "10.0.0.2") == 3
     switch.vsctl("clear", "interface", "to-green", "mtu_request")
     lab.wait_until(lambda: not status(network, "to-green", "xdp-warning"), "no more warning")
+
+
+@pytest.mark.parametrize("tagged", (False, True), ids=("", "tag"))
+@pytest.mark.parametrize("address", ("10.0.0.2", "fc00::2"), ids=("ip4", "ip6"))
+def test_segments_that_do_not_fit(network, address, tagged):
+    """Of a packet with GSO, the segments count, by one byte; a tag does not count."""
+    switch, limited = network.switch, ["to-green"]
+    if tagged:                          # red -- br0 -- there ... back -- br1 -- green, with a tag between there and back.
+        limited = ["there", "back"]
+        lab.make_veth("there", network.host, inside="back")
+        switch.vsctl("del-port", "to-green")
+        switch.add_bridge("br1")
+        switch.add_port("there")
+        switch.add_port("back", bridge="br1")
+        switch.add_port("to-green", "tag=9", bridge="br1")
+        switch.vsctl("set", "port", "to-red", "tag=9")
+    traffic.wait_for_ping(network.red, address)
+    for device in limited:
+        lab.run("ip", "link", "set", device, "mtu", 1400)
+    lab.wait_until(lambda: traffic.ping(network.red, "10.0.0.2", count=1, limit=1, size=1400) == 0, "the new MTU")
+    network.red.run("ip", "link", "set", "eth0", "mtu", 1401)
+    with traffic.Burst(network.red, network.green, address) as burst:
+        before = switch.over_mtu()
+        lab.wait_until(lambda: switch.over_mtu() > before + 2, "packets that are dropped")
+        assert burst.got() == 0
+        network.red.run("ip", "link", "set", "eth0", "mtu", 1400)
+        lab.wait_until(burst.whole, "what was sent")
+    before = switch.over_mtu()
+    traffic.tcp(network.red, network.green, address)
+    assert switch.over_mtu() == before

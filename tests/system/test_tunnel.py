@@ -40,3 +40,34 @@ def test_tunnel_to_the_kernel(world, switch, host, kind, csum, hook):
         if not csum or makes_checksums:
             assert all("dp:tcx" in flow for flow in pushing), pushing
             assert count / packets > 3000, "the veth has segments, not the packets of the container's socket"
+
+
+# The largest MTU inside with which a frame fits 1,500 bytes outside.
+FITS = {"vxlan": 1500 - 50, "geneve": 1500 - 50, "gre": 1500 - 42}
+
+
+@pytest.mark.parametrize("address", ("10.0.0.9", "fc00::9"), ids=("ip4", "ip6"))
+@pytest.mark.parametrize("csum", (False, True), ids=("", "csum"))
+@pytest.mark.parametrize("kind", tunnel_world.KINDS)
+def test_segments_that_do_not_fit(world, switch, host, kind, csum, address):
+    """A packet of TCP with GSO is treated as the frames are that it becomes: dropped and counted if these are longer than the MTU
+    of the tunnel's way, by one byte, even where nothing would segment it."""
+    red, far = tunnel_world.make(world, switch, host, kind, "tcx", csum)
+    fits = FITS[kind]
+    for end, device in (red, "eth0"), (host, "to-red"), (far, "tun0"):
+        end.run("ip", "link", "set", device, "mtu", fits + 1)
+    traffic.wait_for_ping(red, address)
+    if csum and kind != "gre":
+        lab.wait_until(lambda: "csum0:" in lab.run("ip", "link", "show", "up"), "the device that makes checksums")
+    with traffic.Burst(red, far, address) as burst:
+        before = switch.over_mtu()
+        lab.wait_until(lambda: switch.over_mtu() > before + 2, "packets that are dropped")
+        assert burst.got() == 0
+        red.run("ip", "link", "set", "eth0", "mtu", fits)
+        far.run("ip", "link", "set", "tun0", "mtu", fits)
+        lab.wait_until(burst.whole, "what was sent")
+    before, over_mtu = tunnel_world.received(far), switch.over_mtu()
+    traffic.tcp(red, far, address)
+    packets, count = (after - value for after, value in zip(tunnel_world.received(far), before))
+    assert switch.over_mtu() == over_mtu
+    assert switches.DATAPATH != "xdp" or (kind == "gre" and csum) or count / packets > 3000

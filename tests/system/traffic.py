@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic between namespaces, made with ordinary sockets: bytes are compared, losses counted."""
+import contextlib
 import hashlib
 import os
 import re
@@ -236,6 +237,37 @@ def _connect(namespace, address, port, limit):
     connection.settimeout(limit)
     connection.connect((address, port))
     return connection
+
+
+class Burst:
+    """A TCP connection on which 'client' has sent a few packets' worth of bytes at once.  Nobody waits for them to arrive."""
+
+    def __init__(self, client, server, address, size=10000, port=5012):
+        listener = _listen(server, address, port, lab.PATIENCE)
+        self._data, self._got = os.urandom(size), b""
+        with listener:
+            self._client = _connect(client, address, port, lab.PATIENCE)
+            self._server, _ = listener.accept()
+        self._client.sendall(self._data)
+
+    def got(self):
+        """How many bytes have arrived."""
+        self._server.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while chunk := self._server.recv(1 << 16):
+                self._got += chunk
+        return len(self._got)
+
+    def whole(self):
+        """Whether all has arrived, as it was sent."""
+        return self.got() == len(self._data) and self._got == self._data
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._client.close()
+        self._server.close()
 
 
 class Connection:
