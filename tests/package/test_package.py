@@ -198,18 +198,26 @@ def test_purge_leaves_nothing(system):
     assert system.chosen() == systems.STOCK
 
 
-def test_removed_while_it_runs(network, installed):
-    """It says what to do, and forwards until it is stopped."""
+@pytest.mark.parametrize("kind", ("xdp", "system", "netdev"))
+def test_removed_while_it_runs(network, installed, kind):
+    """It forwards until it is stopped, and says what to type: with that, nothing of ours is left, and the stock daemon serves."""
+    if kind != "xdp":
+        installed.vsctl("set", "open", ".", f"other_config:xdp-datapath-types={kind}")
+        installed.vsctl("set", "bridge", "br0", f"datapath_type={kind}")
     said = installed.run("dpkg", "--remove", *systems.NAMES)
-    assert f"the daemon still runs (pid {installed.pid()})" in said and "datapath_type=system" in said
+    assert f"the daemon still runs (pid {installed.pid()})" in said
     network.forwards()
-    installed.vsctl("set", "bridge", "br0", "datapath_type=netdev")
-    installed.appctl("exit", "--cleanup")
+    *commands, last = re.findall(r"^ {4}(\S.*)$", said, re.MULTILINE)
+    assert last == "systemctl restart openvswitch-switch"
+    for command in commands:
+        installed.run(*command.split())
     lab.wait_until(lambda: not installed.processes("ovs-vswitchd"), "the end of the daemon")
-    assert not os.path.exists("/sys/fs/bpf/ovs-xdp")
+    assert not os.path.exists("/sys/fs/bpf/ovs-xdp") and not re.search("ovs-xdp|OVS-XDP", lab.run("ip", "-o", "link"))
+    assert "xdp-datapath-types" not in installed.vsctl("--no-wait", "get", "open", ".", "other_config")
     network.start()
     assert installed.runs() == systems.STOCK
     network.forwards()
+    assert "xdp-hook" not in installed.status("to-red")
 
 
 def test_bpf_filesystem_is_made(world, installed):

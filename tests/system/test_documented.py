@@ -266,48 +266,77 @@ def running(name):
     return False
 
 
-def test_back_to_the_stock_daemon(world, switch, tmp_path):
-    """The bridges get another type, ours leaves nothing behind, and the stock daemon serves them."""
-    if not STOCK.exists():
-        pytest.skip(f"{STOCK} is not built")
-    script, _ = commands("start/existing-open-vswitch.md")
-    if not os.path.exists("/sys/module/openvswitch"):
-        script = script.replace("datapath_type=system", "datapath_type=netdev")       # As the page says.
+# Whether openvswitch.ko can be loaded, and what other bridges there are besides those of type xdp: served by ours.
+WAYS_BACK = {(True, None): {"br0": "system"}, (True, "system"): {"br0": "system", "br1": "system"},
+             (True, "netdev"): {"br0": "system", "br1": "netdev"}, (False, None): {"br0": "netdev"},
+             (False, "system"): {"br0": "netdev", "br1": "netdev"}, (False, "netdev"): {"br0": "netdev", "br1": "netdev"}}
+
+
+@pytest.fixture(params=WAYS_BACK, ids=lambda way: f"{'' if way[0] else 'no '}module-{way[1] or 'xdp'}")
+def way_back(request, world, switch, tmp_path):
+    """(loadable, bridges with their types after it, a shell, the container "red"), with a bridge of type xdp, and one that is served."""
+    loadable, served = request.param
     switch.add_bridge("br0")
-    switch.add_bridge("br1")
+    if served:
+        switch.vsctl("set", "open", ".", f"other_config:xdp-datapath-types={served}")
+        switch.vsctl("add-br", "br1", "--", "set", "bridge", "br1", f"datapath_type={served}")
     red, _ = (container(world, switch, name, number) for number, name in enumerate(("red", "green"), 1))
     traffic.wait_for_ping(red, "10.0.0.2")
     with Shell(switch, tmp_path) as shell:
-        shell.type(script)
-    assert switch.process.wait() == 0
-    left = lab.run("ip", "-o", "link")
-    assert not re.search(r"ovs-xdp|br[01]-xdp", left), left
-    assert not os.path.exists("/sys/fs/bpf/ovs-xdp") or not os.listdir("/sys/fs/bpf/ovs-xdp")
-    assert not switch.problems()
+        shell.type(f'modprobe() {{ [ "$*" = openvswitch ] && {str(loadable).lower()}; }}')
+        yield loadable, WAYS_BACK[request.param], shell, red
+
+
+def has_devices():
+    return re.search(r"ovs-xdp|OVS-XDP|br[01]-xdp|gre-host", lab.run("ip", "-o", "link"))
+
+
+def types(switch, bridges):
+    return {bridge: switch.vsctl("--no-wait", "get", "bridge", bridge, "datapath_type").strip() for bridge in bridges}
+
+
+def stock_serves(switch, tmp_path, bridges, red):
+    switch.expected.append("")          # What the stock daemon warns of is not our matter.
     shutil.move(switch.log_path, tmp_path / "ours.log")
     switch.daemon = STOCK
     switch.start()
     traffic.wait_for_ping(red, "10.0.0.2")
-    assert "unknown" not in switch.log_path.read_text()
-    switch.expected.append("")          # What the stock daemon warns of is not our matter.
+    shown = switch.appctl("dpif/show")
+    assert all(f" {bridge}:" in shown for bridge in bridges), shown
+    log = switch.log_path.read_text()
+    assert "unknown" not in log and "creating tap device" not in log
 
 
-def test_what_a_killed_daemon_left_is_removed_by_hand(world, switch, tmp_path):
-    """Also the devices for tunnels: no device, pin or type of a bridge stays."""
-    _, script = commands("start/existing-open-vswitch.md")
-    switch.add_bridge("br0")
-    red, _ = (container(world, switch, name, number) for number, name in enumerate(("red", "green"), 1))
-    traffic.wait_for_ping(red, "10.0.0.2")
+def test_back_to_the_stock_daemon(switch, tmp_path, way_back):
+    """The bridges get a type that the stock daemon serves, and ours leaves nothing behind."""
+    if not STOCK.exists():
+        pytest.skip(f"{STOCK} is not built")
+    loadable, bridges, shell, red = way_back
+    shell.type(commands("start/existing-open-vswitch.md")[0])
+    assert switch.process.wait() == 0
+    assert not has_devices()
+    assert not os.path.exists("/sys/fs/bpf/ovs-xdp") or not os.listdir("/sys/fs/bpf/ovs-xdp")
+    assert not switch.problems() and types(switch, bridges) == bridges
+    if loadable:                        # Said to be: the stock daemon would look for it.
+        switch.vsctl("--no-wait", *(word for bridge in bridges for word in ("--", "set", "bridge", bridge, "datapath_type=netdev")))
+    stock_serves(switch, tmp_path, bridges, red)
+
+
+def test_what_a_killed_daemon_left_is_removed_by_hand(switch, tmp_path, way_back):
+    """Also the devices for tunnels: no device, pin or type of a bridge stays, and the stock daemon serves them."""
+    loadable, bridges, shell, red = way_back
     switch.vsctl("add-port", "br0", "tun0", "--", "set", "interface", "tun0", "type=gre", "options:remote_ip=192.0.2.1")
     before = lab.run("ip", "-o", "link")
     assert "OVS-XDP: " in before and "ovs-xdp-up" in before
     switch.crash()
-    with Shell(switch, tmp_path) as shell:
-        shell.type(script)
-    left = lab.run("ip", "-o", "link")
-    assert not re.search(r"ovs-xdp|br0|OVS-XDP|gre-host", left), left
+    shell.type(commands("start/existing-open-vswitch.md")[1])
+    assert not has_devices() and "br0" not in lab.run("ip", "-o", "link")
     assert not os.path.exists("/sys/fs/bpf/ovs-xdp")
-    assert switch.vsctl("--no-wait", "get", "bridge", "br0", "datapath_type").strip() == "system"
-    switch.vsctl("--no-wait", "set", "bridge", "br0", "datapath_type=xdp", "--", "--if-exists", "del-port", "tun0")
-    switch.start()
-    traffic.wait_for_ping(red, "10.0.0.2")
+    assert types(switch, bridges) == bridges
+    if STOCK.exists() and not loadable:
+        switch.vsctl("--no-wait", "del-port", "tun0")
+        stock_serves(switch, tmp_path, bridges, red)
+    else:
+        switch.vsctl("--no-wait", "set", "bridge", "br0", "datapath_type=xdp", "--", "--if-exists", "del-port", "tun0")
+        switch.start()
+        traffic.wait_for_ping(red, "10.0.0.2")
