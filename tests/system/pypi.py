@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests get from elsewhere, in the cache folder.  A test's own host has no network: commands run where pytest was started."""
+import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -32,5 +34,17 @@ def folder(name, *packages):
     if not complete.exists():
         _run(", ".join(packages), PYTHON, "-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--upgrade", "--target",
              str(place), *packages)
+        complete.touch()
+    return place
+
+
+def locked(name, file):
+    """The same with the packages that 'file' lists, one with its version in a line, and nothing else."""
+    place = cached("CACHE.joinpath", f"../{name}").resolve()
+    complete = place / ("." + hashlib.sha256(file.read_bytes()).hexdigest()[:12])
+    if not complete.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        _run(f"what {file.name} lists", PYTHON, "-m", "pip", "install", "--quiet", "--root-user-action=ignore", "--no-deps", "--no-compile",
+             "--target", str(place), "--requirement", str(file))
         complete.touch()
     return place
