@@ -334,24 +334,27 @@ static void test_one_tuple_has_no_place(void **state)
     }
 }
 
-/* A tuple that is begun again and again between two sweeps: slots of the dead are used again. */
+/* A tuple that is begun again and again between two sweeps, and others in turn: slots of the dead are used again. */
 static void test_dead_slots_are_taken(void **state)
 {
     struct dp_ct_action action = { .zone = 7, .flags = DP_CT_COMMIT };
-    struct ct_world w;
-    uint32_t ref = 0;
 
-    ct_world_init(&w, 64, 4);
-    for (int i = 0; i < 60; i++) {
-        if (ref) {
-            dp_ct_kill(&w.ctx, DP_CT_REF_INDEX(ref));
+    for (int others = 0; others < 2; others++) {
+        struct ct_world w;
+        uint32_t ref = 0;
+
+        ct_world_init(&w, 64, 4);
+        for (int i = 0; i < 60; i++) {
+            if (ref) {
+                dp_ct_kill(&w.ctx, DP_CT_REF_INDEX(ref));
+            }
+            assert_int_equal(make(&w, &action, tuple(others * i, 1), &ref), DP_CT_MADE);
         }
-        assert_int_equal(make(&w, &action, tuple(0, 1), &ref), DP_CT_MADE);
+        assert_int_equal(w.tables.head->n_conns, 60);
+        ct_world_sweep(&w, NOW);
+        check(&w, 1);
+        ct_world_destroy(&w);
     }
-    assert_int_equal(w.tables.head->n_conns, 60);
-    ct_world_sweep(&w, NOW);
-    check(&w, 1);
-    ct_world_destroy(&w);
 }
 
 /* A daemon that was killed: its locks are known by their epoch. */
