@@ -64,11 +64,12 @@ DP_INLINE void dp_ct_unpack(struct dp_ctx *ctx, const struct dp_op *op, struct d
 }
 
 /* Reads the packet.  Returns as dp_ct_packet(), or that it is the engine's: minus an enum dp_reason. */
-DP_STAGE int dp_ct_op_read(struct dp_ctx *ctx, const struct dp_frame *frame, struct dp_ct_here *here)
+DP_STAGE int dp_ct_op_read(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key,
+                           struct dp_ct_here *here)
 {
     int kind;
 
-    if (!frame || !here) {
+    if (!frame || !key || !here) {
         return -DP_REASON_UP_CT;
     }
     if (frame->has & DP_HAS_IP4) {
@@ -77,8 +78,8 @@ DP_STAGE int dp_ct_op_read(struct dp_ctx *ctx, const struct dp_frame *frame, str
         if (!ip || dp_load16(ip + 6) & dp_htons(0x3fff).raw) {
             return -DP_REASON_UP_CT_FRAGMENT;
         }
-    } else if (!(frame->has & DP_HAS_IP6)) {
-        return -DP_REASON_UP_CT;
+    } else if (!(frame->has & DP_HAS_IP6)) {    /* It was parsed: dp_predict() fills no key, but knows none like it. */
+        return key->ip_frag ? -DP_REASON_UP_CT_FRAGMENT : -DP_REASON_UP_CT;
     }
     here->action.flags |= DP_CT_GOOD_L4;
     kind = dp_ct_packet(ctx, frame, frame->has & DP_HAS_IP6 ? 1 : 0, &here->action, &here->run);
@@ -228,7 +229,7 @@ DP_STAGE int dp_ct_op_any(struct dp_ctx *ctx, const struct dp_frame *frame, unio
         md->cached = 0;
         md->related = 0;
     }
-    kind = dp_ct_op_read(ctx, frame, here);
+    kind = dp_ct_op_read(ctx, frame, key, here);
     if (kind < 0) {
         return -kind;
     }

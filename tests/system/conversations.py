@@ -38,6 +38,13 @@ def udp(port, seen=RED, v6=False):
     return [(who, _frame(who, seen, v6, ports[who])) for who in ("red", "red", "green", "red", "green", "red")]
 
 
+def tftp(port, seen=RED, v6=False):
+    """Blocks that an acknowledgment asks for (RFC 1350); nothing that announces another connection."""
+    ports = {"red": UDP(sport=port, dport=69), "green": UDP(sport=69, dport=port)}
+    kinds = {"red": b"\0\4\0\1", "green": b"\0\3\0\2block"}
+    return [(who, _frame(who, seen, v6, ports[who], kinds[who])) for who in ("red", *["green"] * 5)]
+
+
 def icmp(number, seen=RED, v6=False):
     """Echo, and an error about a datagram of udp(number), which is after it."""
     kinds = {"red": ICMPv6EchoRequest(id=number) if v6 else ICMP(type=8, id=number),

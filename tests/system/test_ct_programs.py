@@ -18,6 +18,13 @@ WORLDS = {"firewall": (conversations.firewall, conversations.RED), "translated":
           "several": (conversations.several, conversations.RED)}
 
 
+# A zone translates a packet, and sees it again; and one whose packets a helper reads, of either end.
+TWICE = (f"priority=9,udp,in_port=to-red,actions=ct(commit,zone=7,nat(src={conversations.SEEN}),table=20)",
+         "table=20,ip,actions=ct(zone=7,table=21)", "table=21,actions=output:to-green")
+HELPED = ("priority=10,udp,udp_dst=69,actions=ct(commit,zone=8,alg=tftp),output:to-green",
+          "priority=10,udp,udp_src=69,actions=ct(zone=8,table=22)", "table=22,actions=output:to-red")
+
+
 @pytest.fixture(autouse=True)
 def _only_xdp():
     if switches.DATAPATH != "xdp":
@@ -90,15 +97,30 @@ def test_reasons_by_tier(hook):
         before = floods.shown(switch)["tiers"]
         conversations.hold(ends, conversations.icmp(7000))
         assert grown(switch, hook, before) == {"up_ct_error": 1}
-        for _ in range(4):                  # The first ones wait for their flow.
-            conversations.hold(ends, [("red", first_fragment(conversations.udp(7001)[0][1]))])
-        assert grown(switch, hook, before).get("up_ct_fragment")
+        for i, frame in enumerate((first_fragment(conversations.udp(7001)[0][1]),
+                                   *fragments6(conversations.udp(7002, v6=True)[0][1]))):
+            n = grown(switch, hook, before).get("up_ct_fragment", 0)
+            for _ in range(4):              # The first ones wait for their flow.
+                conversations.hold(ends, [("red", frame)])
+            assert grown(switch, hook, before).get("up_ct_fragment", 0) > n, i
+        assert grown(switch, hook, before).keys() == {"up_ct_error", "up_ct_fragment"}
 
         for mark in 1, 2, 3:
             switch.flows("br0", f"ip,in_port=to-red,actions=ct(commit,zone=5,exec(load:{mark}->NXM_NX_CT_MARK[])),output:to-green")
             switch.appctl("revalidator/wait")
             conversations.hold(ends, [conversations.udp(7100 + i)[0] for i in range(5)])
         assert grown(switch, hook, before).get("up_ct_mark")
+        assert "up_ct_nat" not in grown(switch, hook, before)
+        switch.flows("br0", *TWICE)
+        switch.appctl("revalidator/wait")
+        conversations.hold(ends, [conversations.udp(7200)[0] for _ in range(5)])
+        assert grown(switch, hook, before).get("up_ct_nat")
+
+        assert "up_ct_helper" not in grown(switch, hook, before)
+        switch.flows("br0", *HELPED)
+        switch.appctl("revalidator/wait")
+        conversations.hold(ends, conversations.tftp(7300))
+        assert grown(switch, hook, before).get("up_ct_helper")
         after = floods.shown(switch)["tiers"]
         assert after[hook]["tracked"] > before[hook]["tracked"] and after["engine"]["tracked"] > before["engine"]["tracked"]
 
@@ -107,6 +129,14 @@ def first_fragment(frame):
     """'frame', IPv4, as if others followed."""
     ip = frame[14:20] + b"\x20\x00" + frame[22:24] + b"\0\0" + frame[26:34]
     return frame[:14] + ip[:10] + (~wire.ones_sum(ip) & 0xffff).to_bytes(2, "big") + ip[12:] + frame[34:]
+
+
+def fragments6(frame):
+    """'frame', IPv6 with UDP, as a first fragment and as a later one."""
+    for offset in 0x0001, 0x0100:
+        header = b"\x11\0" + offset.to_bytes(2, "big") + (7).to_bytes(4, "big")
+        length = len(frame) - 54 + len(header)
+        yield frame[:18] + length.to_bytes(2, "big") + b"\x2c" + frame[21:54] + header + frame[54:]
 
 
 def grown(switch, hook, before):
