@@ -109,7 +109,7 @@ def value_of(expression):
 
 def test_numbers_have_the_limits_of_the_code():
     code = {key: tuple(map(value_of, limits)) for key, *limits in
-            re.findall(r'get_number\(reading, "([\w-]+)",\s*(\w+),\s*(\w+),\s*(\w+)\)', text("ovs/provider/config.c"))}
+            re.findall(r'get_number\(reading, "([\w-]+)",\s*(\w+),\s*(\w+),\s*(\w+),', text("ovs/provider/config.c"))}
     integer = re.compile(r"optional integer, from ([\d,]+) to ([\d,]+); default ([\d,]+)")
     said = {key: tuple(int(number.replace(",", "")) for number in found.groups())
             for key, how in entries()["other_config"].items() if (found := integer.fullmatch(how))}

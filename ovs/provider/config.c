@@ -60,11 +60,11 @@ complain(struct reading *reading, const char *format, ...)
 }
 
 /* The number that is set as 'key', within limits: 'max' for a larger number,
- * 'min' for a smaller one, the default for a negative one or for other
- * text. */
+ * 'min' for a smaller one, the default for a negative one or for other text.
+ * 'fixed' is used instead until the daemon starts anew, unless it is 0. */
 static uint32_t
 get_number(struct reading *reading, const char *key, uint32_t min,
-           uint32_t max, uint32_t default_value)
+           uint32_t max, uint32_t default_value, uint32_t fixed)
 {
     const char *text = smap_get(reading->config, key);
     uint32_t used = default_value;
@@ -79,9 +79,14 @@ get_number(struct reading *reading, const char *key, uint32_t min,
             used = MAX(MIN(n, max), min);
         }
         if (end == text || *end || errno || used != n) {
+            char *then = (!fixed || fixed == used ? xstrdup("")
+                          : xasprintf(" until the daemon starts anew, then "
+                                      "%"PRIu32, used));
+
             complain(reading, "other_config:%s=%s: allowed are numbers from "
-                     "%"PRIu32" to %"PRIu32", %"PRIu32" is used", key, text,
-                     min, max, used);
+                     "%"PRIu32" to %"PRIu32", %"PRIu32" is used%s", key, text,
+                     min, max, fixed ? fixed : used, then);
+            free(then);
         }
     }
     return used;
@@ -93,9 +98,9 @@ set_sizes(struct dpif_xdp_dp *dp, struct reading *reading)
 {
     const char *offload = smap_get(reading->config, "xdp-offload");
     uint32_t n_frames = get_number(reading, "xdp-umem-frames", MIN_FRAMES,
-                                   MAX_FRAMES, DPIF_XDP_DEFAULT_FRAMES);
+                                   MAX_FRAMES, DPIF_XDP_DEFAULT_FRAMES, 0);
     uint32_t n_flows = get_number(reading, "xdp-flows", 0, MAX_FAST_FLOWS,
-                                  DPIF_XDP_DEFAULT_FAST_FLOWS);
+                                  DPIF_XDP_DEFAULT_FAST_FLOWS, 0);
 
     if (offload && strcasecmp(offload, "true")
         && strcasecmp(offload, "false")) {
@@ -114,12 +119,15 @@ set_sizes(struct dpif_xdp_dp *dp, struct reading *reading)
 static void
 set_ct_max(struct dpif_xdp_dp *dp, struct reading *reading)
 {
+    struct oxdp_ct *tables = dpif_xdp_ct_tables(dp->ct);
+    uint32_t room = tables ? oxdp_ct_tables(tables)->head->n : 0;
     uint32_t max = get_number(reading, "xdp-ct-max", OXDP_CT_LEAST_MAX,
-                              OXDP_CT_MOST_MAX, OXDP_CT_DEFAULT_MAX);
+                              OXDP_CT_MOST_MAX, OXDP_CT_DEFAULT_MAX, room);
+    uint32_t used = dpif_xdp_ct_set_max(dp->ct, max);
 
-    if (!dpif_xdp_ct_set_max(dp->ct, max)) {
-        VLOG_INFO("%s: xdp-ct-max takes effect when the daemon starts anew",
-                  dp->name);
+    if (used != max) {
+        VLOG_INFO("%s: xdp-ct-max is %"PRIu32" until the daemon starts anew, "
+                  "then %"PRIu32, dp->name, used, max);
     }
 }
 

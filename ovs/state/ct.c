@@ -239,21 +239,19 @@ dpif_xdp_ct_hurry(struct dpif_xdp_ct *ct)
     seq_change(ct->wanted);
 }
 
-bool
+uint32_t
 dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
 {
-    struct oxdp_ct *tables;
-    bool same;
+    uint32_t used;
 
     dpif_xdp_ct_lock(ct);
-    tables = dpif_xdp_ct_tables(ct);
-    same = !tables || ct->max == max;
-    if (!tables) {
+    if (!dpif_xdp_ct_tables(ct)) {
         ct->max = max;
         ct->failed = false;
     }
+    used = ct->max;
     dpif_xdp_ct_unlock(ct);
-    return same;
+    return used;
 }
 
 void

@@ -37,8 +37,8 @@ struct dpif_xdp_ct *dpif_xdp_ct_create(const char *name);
 void dpif_xdp_ct_destroy(struct dpif_xdp_ct *);
 
 /* How many connections there is room for: of tables that are made later.
- * Returns false if there are tables of another size. */
-bool dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
+ * Returns 'max', or how many there is room for in tables that are there. */
+uint32_t dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
 
 /* Before programs are loaded: the tables of the previous instance, if it left
  * any of our layout, are adopted, and programs get the tables that there are.

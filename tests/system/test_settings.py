@@ -37,6 +37,7 @@ def test_wrong_settings_are_said_once(network):
         "xdp_flows=5": "there is no such setting, it is not used; did you mean xdp-flows?",
         "xdp-umem-frames=12": "allowed are numbers from 256 to 1048576, 256 is used",
         "xdp-flows=-5": "allowed are numbers from 0 to 2097152, 200000 is used",
+        "xdp-ct-max=1": "allowed are numbers from 1024 to 4194304, 1024 is used",
         "xdp-offload=nope": "allowed are true and false, true is used",
         "xdp-hook=bogus": "unsupported value, expected auto, xdp, tcx or both; auto is used",
         "xdp-obj=/nonexistent.o": "cannot read the file (No such file or directory)",
@@ -58,6 +59,27 @@ def test_wrong_settings_are_said_once(network):
 
     switch.vsctl("clear", "open", ".", "other_config")
     assert warnings(switch)[1] == []
+
+
+def test_room_for_connections_stays(network):
+    """Tables that are there keep their size: what is wrong with another one, what is used now, and what after the next start."""
+    switch = network.switch
+    switch.expected += ["other_config:"]
+    switch.vsctl("set", "open", ".", "other_config:xdp-ct-max=2048")
+    switch.flows("br0", "priority=1,ip,actions=ct(commit),normal", "priority=0,actions=normal")
+    traffic.wait_for_ping(network.red, "10.0.0.2")
+    allowed, later = "allowed are numbers from 1024 to 4194304", "2048 is used until the daemon starts anew, then"
+    wrong = (("abc", 262144), ("-7", 262144), ("3x", 262144), ("1", 1024), ("99999999999999999999", 4194304))
+    for i, (value, then) in enumerate(wrong):
+        switch.vsctl("set", "open", ".", f"other_config:xdp-ct-max={value}")
+        sentence = f"other_config:xdp-ct-max={value}: {allowed}, {later} {then}"
+        logged, shown = warnings(switch, i + 1)
+        assert shown == [sentence] and logged[-1] == sentence
+    switch.vsctl("set", "open", ".", "other_config:xdp-ct-max=5000")
+    assert warnings(switch)[1] == []
+    said = "xdp-ct-max is 2048 until the daemon starts anew, then 5000"
+    lab.wait_until(lambda: said in "\n".join(switch.log()), "a line of the log")
+    assert "room:2048 " in switch.appctl("xdp/ct-show")
 
 
 def test_version(network):
