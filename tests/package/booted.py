@@ -16,8 +16,8 @@ CGROUPS = pathlib.Path("/sys/fs/cgroup")
 class Booted(systems.System):
     """What a System offers, with its daemons as units."""
 
-    def __init__(self, system):                 # pylint: disable=super-init-not-called
-        self.folder, self.root = system.folder, system.root
+    def __init__(self, system, *options):       # pylint: disable=super-init-not-called
+        self.folder, self.root, self.options = system.folder, system.root, options
         self._groups, self._nspawn, self._leader = [], None, None
 
     def __enter__(self):
@@ -26,7 +26,8 @@ class Booted(systems.System):
         self._groups = make_groups(f"ovs-xdp-{os.getpid()}")
         enter = "; ".join(f"echo $$ > {group}/cgroup.procs" for group in self._groups)
         options = ("--quiet", "--boot", "--keep-unit", "--register=no", "--link-journal=no", "--console=read-only",
-                   "--capability=all", "'--system-call-filter=bpf perf_event_open'", "--bind=/dev/net/tun", "--bind=/sys/fs/bpf")
+                   "--capability=all", "'--system-call-filter=bpf perf_event_open'", "--bind=/dev/net/tun", "--bind=/sys/fs/bpf",
+                   *self.options)
         try:
             self._nspawn = lab.Process("sh", "-c", f"{enter}; exec systemd-nspawn {' '.join(options)} --directory={self.root}",
                                        stdout=open(self.folder / "console", "wb"))

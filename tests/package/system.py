@@ -18,6 +18,9 @@ STOCK = "/usr/lib/openvswitch-switch/ovs-vswitchd"
 NAMES = ("openvswitch-switch-xdp", "ovs-xdp-tools")
 DROP_IN = "ovs-vswitchd.service.d/10-openvswitch-switch-xdp.conf"
 UNITS = pathlib.Path("usr/lib/systemd/system")
+# Lines of /etc/fstab with which the units start with a read-only root.
+FSTAB = re.search(r"^```fstab\n(.*?)^```$", (pathlib.Path(__file__).resolve().parent.parent.parent / "docs/how-to/upgrade.md")
+                  .read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1].splitlines()
 # What installing and removing any package changes, and what is the host's.
 OTHERS = re.compile(r"(?:var/(?:lib/(?:dpkg|apt|systemd/deb-systemd-helper)|cache|log|tmp)|etc/ld\.so\.cache|"
                     r"proc|sys|dev|run|tmp)(?:/|$)")
@@ -57,6 +60,12 @@ class System:
 
     def __exit__(self, *_):
         self.close()
+
+    def make_read_only(self, *writable):
+        """All but what is a file system of its own, and lines of fstab(5)."""
+        for kind, folder, _, options, *_ in map(str.split, writable):
+            lab.run("mount", "-t", kind, "-o", options, kind, self.root / folder.lstrip("/"))
+        lab.run("mount", "-o", "remount,ro", self.root)
 
     def run(self, *args, **how):
         return lab.run("chroot", self.root, *args, **how)

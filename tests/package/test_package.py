@@ -270,6 +270,34 @@ def test_without_the_kernel_module(world, installed):
     network.forwards()
 
 
+SAID_WITHOUT = {"/tmp": "ovsdb-server: failed to create temporary file", "/var/lib/openvswitch": "conf.db: failed to lock lockfile",
+                "/var/log/openvswitch": "Starting ovsdb-server ... failed!"}
+
+
+def test_read_only_root(world, installed):
+    """With the file systems that the page names the daemons start, restart without loss, and keep the system's identifier."""
+    installed.choose(systems.OURS)
+    (installed.root / "etc/openvswitch/system-id.conf").write_text("such-a-host\n", encoding="utf-8")
+    installed.make_read_only(*systems.FSTAB)
+    assert "Read-only file system" in installed.run("touch", "/etc/openvswitch/x", "/var/lib/x", "/var/log/x", check=False)
+    network = Network(world, installed)
+    assert installed.vsctl("get", "open", ".", "external_ids:system-id").strip() == "such-a-host"
+    with network.loses_nothing():
+        network.forget_log()
+        network.restart()
+        network.taken_over()
+
+
+@pytest.mark.parametrize("missing", SAID_WITHOUT)
+def test_read_only_root_without(installed, missing):
+    """Each of them is needed."""
+    installed.choose(systems.OURS)
+    installed.make_read_only(*(line for line in systems.FSTAB if line.split()[1] != missing))
+    with pytest.raises(lab.Failed) as failed:
+        installed.start_database()
+    assert SAID_WITHOUT[missing] in str(failed.value)
+
+
 def test_autopkgtest(installed):
     """debian/tests/smoke, as autopkgtest runs it in the installed system."""
     shutil.copy(systems.PACKAGES / "ovs-xdp/debian/tests/smoke", installed.root / "tmp/smoke")

@@ -65,3 +65,18 @@ def test_killed_around_an_upgrade(world, booted):
         assert booted.runs() == systems.OURS
         assert not list(pathlib.Path("/sys/fs/bpf/ovs-xdp").glob("*/*/old"))
     assert not booted.run("systemctl", "--failed", "--no-legend", "--plain", "list-units", "ovs*", "openvswitch*").strip()
+
+
+def test_read_only_root(world, installed):
+    """systemd mounts what the page says to put into /etc/fstab, and starts the units as they are packaged."""
+    installed.choose(systems.OURS)
+    (installed.root / "etc/fstab").write_text("\n".join(systems.FSTAB) + "\n", encoding="utf-8")
+    with Booted(installed, "--read-only") as system:
+        assert system.run("systemctl", "is-active", "openvswitch-switch", "ovs-vswitchd", "ovsdb-server").split() == 3 * ["active"]
+        assert "Read-only file system" in system.run("touch", "/etc/x", "/var/lib/x", "/var/log/x", check=False)
+        network = Network(world, system)
+        assert system.runs() == systems.OURS and system.status("to-red")["xdp-hook"] == "tcx"
+        with network.loses_nothing():
+            network.forget_log()
+            system.run("systemctl", "restart", "openvswitch-switch")
+            network.taken_over()
