@@ -20,10 +20,23 @@ NEAR, FAR = "172.16.0.1", "172.16.0.2"
 NEAR_MAC, FAR_MAC = "02:00:00:00:01:01", "02:00:00:00:01:02"
 
 
-@pytest.fixture(params=("xdp", "tcx"))
-def far(request, world, switch, host, monkeypatch):
+@pytest.fixture(params=("xdp", "tcx", "both"))
+def way(request):
+    """The hook of all ports."""
+    return request.param
+
+
+@pytest.fixture
+def environment(request, world, monkeypatch):
+    """Of the switch, which begins before far."""
+    if "way" in request.fixturenames:
+        monkeypatch.setattr(switches.Switch, "hook", request.getfixturevalue("way"))
+    return {}
+
+
+@pytest.fixture
+def far(world, way, switch, host):
     """Wires: red on br0, whose packets go into a tunnel, and far, where they come out."""
-    monkeypatch.setattr(switches.Switch, "hook", request.param)
     quiet = "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
     lab.run(*quiet)
     ends = {}
@@ -38,6 +51,8 @@ def far(request, world, switch, host, monkeypatch):
     lab.run("ip", "link", "set", "br-phy", "up")
     lab.add_addresses(host, "br-phy", f"{NEAR}/24")
     lab.wait_until(lambda: lab.mac_of(host, "br-phy") == NEAR_MAC, "the address of br-phy")
+    if switches.DATAPATH == "xdp":
+        assert [switch.status(f"to-{name}")["xdp-hook"] for name in ends] == [way, way]
     switch.appctl("tnl/arp/set", "br-phy", FAR, FAR_MAC)
     return ends
 
