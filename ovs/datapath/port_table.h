@@ -168,6 +168,8 @@ struct dpif_xdp_port {
         atomic_int ifindex;             /* Of tunnels: that of the kernel's
                                          * device through which they go by the
                                          * routes of the host; 0: none. */
+        atomic_bool fragments;          /* Such a device is to take packets
+                                         * that came in fragments. */
         char name[IFNAMSIZ]             /* Of that. */
             OVS_GUARDED_BY(dpif_xdp_port_mutex);
         struct netdev *dev              /* That, for news of it; or NULL. */

@@ -9,6 +9,9 @@
  * is made as soon as a tunnel needs it, and stays until the last tunnel of its
  * kind and UDP port goes: a route may come back.
  *
+ * Packets of any tunnel that come in fragments need it, too: Open vSwitch pops
+ * the headers of none, but gives them to the host, which puts them together.
+ *
  * ovs/provider/tunnel_route.c says which way a flow takes. */
 #include <config.h>
 
@@ -149,13 +152,30 @@ get_tunnels(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     free(all);
 }
 
-/* Whether any tunnel of 'port' goes by the routes of the host. */
+void
+dpif_xdp_port_take_fragments(struct dpif_xdp_port *port)
+{
+    bool before;
+
+    atomic_read_relaxed(&port->host_tunnel.fragments, &before);
+    if (!before) {
+        atomic_store(&port->host_tunnel.fragments, true);
+        seq_change(tnl_conf_seq);       /* The device is made. */
+    }
+}
+
+/* Whether any tunnel of 'port' goes by the routes of the host, or gets packets
+ * in fragments. */
 static bool
-is_wanted(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port)
+is_wanted(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 {
     struct sset names = SSET_INITIALIZER(&names);
     bool wanted;
 
+    atomic_read(&port->host_tunnel.fragments, &wanted);
+    if (wanted) {
+        return true;
+    }
     get_tunnels(dp, port, true, &names);
     wanted = !sset_is_empty(&names);
     sset_destroy(&names);
@@ -179,6 +199,10 @@ explain(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
         if (!by_host) {
             ds_put_cstr(ds, "by a port of the switch, as Open vSwitch knows "
                         "the routes (ovs-appctl ovs/route/show)");
+            if (dpif_xdp_host_tunnel_is(port)) {
+                ds_put_format(ds, ", and gets packets that came in fragments "
+                              "through %s", port->host_tunnel.name);
+            }
         } else if (dpif_xdp_host_tunnel_is(port)) {
             ds_put_format(ds, "by the routes of the host, through %s, unless "
                           "the route to the address leads to a port of the "
@@ -298,7 +322,8 @@ open_host_tunnel(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
                           text ? text : ovs_strerror(error));
     if (!error) {
         VLOG_INFO("%s: tunnels that leave by no port go through %s, by the "
-                  "routes of the host", name, tunnel->name);
+                  "routes of the host, and so do packets that come in "
+                  "fragments", name, tunnel->name);
         seq_change(tnl_conf_seq);       /* Flows are translated anew. */
     } else if (!nullable_string_is_equal(before, tunnel->side.text)) {
         /* Without a device of that kind it is as with stock's userspace

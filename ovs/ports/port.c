@@ -110,6 +110,7 @@ dpif_xdp_port_create(struct dpif_xdp_dp *dp, const char *devname,
     atomic_init(&port->max_len, UINT32_MAX);
     atomic_init(&port->pops_tunnels, false);
     atomic_init(&port->host_tunnel.ifindex, 0);
+    atomic_init(&port->host_tunnel.fragments, false);
 
     error = dpif_xdp_port_open(dp, port);
     if (error && port->fit && error != ENODEV) {

@@ -43,6 +43,10 @@ bool dpif_xdp_route_is_ours(const struct dpif_xdp_dp *dp, uint32_t mark,
                             const struct in6_addr *dst,
                             const struct in6_addr *src);
 
+/* ovs/ports/host_tunnel.c: has the kernel take the packets of the tunnels of
+ * 'port' that come in fragments, one of which has come.  Any thread. */
+void dpif_xdp_port_take_fragments(struct dpif_xdp_port *port);
+
 /* ovs/ports/host_tunnel.c: which way the tunnels of 'port' take, as text that
  * the caller frees; NULL if it is no port of tunnels, or has none. */
 char *dpif_xdp_port_explain_tunnels(const struct dpif_xdp_dp *dp,

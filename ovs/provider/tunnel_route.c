@@ -22,14 +22,19 @@
 #include "ovs/ports/ports.h"
 #include "ovs/provider/dpif_xdp.h"
 
-/* The tunnel that this thread has just found. */
+/* The tunnel that this thread has just found, and the datapath that it has
+ * asked about last. */
 struct found {
+    const struct dpif *dpif;
     bool valid;
     odp_port_t port_no;
     uint32_t mark;
     struct in6_addr dst, src;
 };
 DEFINE_STATIC_PER_THREAD_DATA(struct found, found, { .valid = false })
+
+odp_port_t __real_tnl_port_map_lookup(struct flow *, struct flow_wildcards *);
+odp_port_t __wrap_tnl_port_map_lookup(struct flow *, struct flow_wildcards *);
 
 odp_port_t __real_tnl_port_send(const struct ofport_dpif *, struct flow *,
                                 struct flow_wildcards *);
@@ -104,11 +109,37 @@ __wrap_ovs_native_tunneling_is_on(struct ofproto_dpif *ofproto)
     struct found *tunnel = found_get();
     bool is_on = __real_ovs_native_tunneling_is_on(ofproto);
 
+    tunnel->dpif = ofproto->backer->dpif;
     if (tunnel->valid) {
         tunnel->valid = false;
         is_on = is_on && !goes_by_host(ofproto->backer->dpif, tunnel);
     }
     return is_on;
+}
+
+/* Where a packet is for a bridge's own port: whether a tunnel ends there.
+ * Open vSwitch knows none for fragments, and gives these to the host, which
+ * puts them together: then they are for the kernel's device for such tunnels.
+ * The question before was ovs_native_tunneling_is_on(). */
+odp_port_t
+__wrap_tnl_port_map_lookup(struct flow *flow, struct flow_wildcards *wc)
+{
+    odp_port_t port_no = __real_tnl_port_map_lookup(flow, wc);
+    const struct dpif *dpif = found_get()->dpif;
+
+    if (port_no == ODPP_NONE && flow->nw_frag == FLOW_NW_FRAG_ANY
+        && dpif && dpif->dpif_class->open == dpif_xdp_class.open) {
+        struct dpif_xdp_port *port;
+
+        flow->nw_frag = 0;
+        port = dpif_xdp_port_lookup(dpif_xdp_dp_cast(dpif),
+                                    __real_tnl_port_map_lookup(flow, NULL));
+        flow->nw_frag = FLOW_NW_FRAG_ANY;
+        if (port) {
+            dpif_xdp_port_take_fragments(port);
+        }
+    }
+    return port_no;
 }
 
 /* lib/odp-execute.c has this fill in a packet's tunnel when the packet is to

@@ -2,11 +2,12 @@
 """What packets in tunnels meet on their way: TOS, TTL and ECN, tunnels one behind the other and to oneself, a tunnel that goes,
 and a daemon that is killed.  The flows are Open vSwitch's own; programs run them.
 """
+import itertools
 import re
 import struct
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, UDP, fragment
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -300,3 +301,22 @@ def test_killed(world, switch, host, hook):
     for sent, lost, gaps, _ in ends:
         print(f"{lost} lost of {sent}: {gaps}")
         assert lost <= 50               # As tests/system/test_restart.py: none, if nothing else runs.
+
+
+@pytest.mark.skipif(switches.DATAPATH != "xdp", reason="stock Open vSwitch's userspace datapath drops them: the host has no socket")
+def test_fragments_outside(switch, far, way):
+    """Open vSwitch pops no fragments: the host puts the packet together, and the kernel's device, made with the first, has it."""
+    def pieces():
+        packet = IP(outside(frame)[14:])
+        packet.id = next(numbers)
+        return [bytes(Ether(src=FAR_MAC, dst=NEAR_MAC) / piece) for piece in fragment(packet, fragsize=400)]
+    numbers = itertools.count(1)
+    tunnel(switch)
+    frame = inside(length=1000)
+    lab.wait_until(lambda: (far["far"].send(*pieces()), bytes(frame) in far["red"].receive(limit=0.2))[1], "the packet")
+    for _ in range(10):
+        far["far"].send(*pieces())
+        assert far["red"].receive(lambda got: got == bytes(frame)) == [bytes(frame)]
+    assert carried(switch, far["far"], far["red"], outside(inside())) == bytes(inside())
+    assert carried(switch, far["red"], far["far"], inside())
+    assert "fragments through vxlan4789-host" in switch.appctl("xdp/why")
