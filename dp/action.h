@@ -145,7 +145,7 @@ DP_INLINE int dp_prepare(struct dp_ctx *ctx, struct dp_frame *frame, const union
         frame->has |= DP_HAS_OUTER;
     }
     if (!DP_OMITS_TUNNELS(ctx) && op->codes & DP_TUNNEL_OPS) {
-        return dp_tunnel_prepare(ctx, frame, key, first, n);
+        return dp_tunnel_prepare_plain(ctx, frame, op) || dp_tunnel_prepare(ctx, frame, key, first, n);
     }
     return 1;
 }

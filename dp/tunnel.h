@@ -32,8 +32,16 @@
 
 #define DP_TUNNEL_OPS (1ull << DP_OP_TNL_PUSH | 1ull << DP_OP_TNL_PUSH_CSUM | DP_POP_OPS)
 
-/* What Open vSwitch chooses the source port by: its hash of addresses, protocol and ports.  Of a frame that was
- * predicted the key is not known, but such a one has all that. */
+/* What Open vSwitch chooses the source port by: its hash of addresses, protocol and ports.  This ends it, of TCP or UDP
+ * with these 'ports', after the addresses.  No branch: the verifier follows each. */
+DP_INLINE __u32 dp_tunnel_entropy_end(__u32 hash, const struct dp_frame *frame, const __u8 *ports)
+{
+    __u32 proto = DP_IP_UDP - (DP_IP_UDP - DP_IP_TCP) * (frame->has / DP_HAS_TCP & 1);
+
+    return dp_rss_finish(dp_rss_add(dp_rss_add(hash, proto), dp_load32(ports)), 42);
+}
+
+/* Of any frame.  Of one that was predicted the key is not known, but such a one has all that is read of the frame. */
 DP_INLINE __u32 dp_tunnel_entropy(struct dp_ctx *ctx, const struct dp_frame *frame, const union dp_key *key)
 {
     if (frame->has & (DP_HAS_TCP | DP_HAS_UDP) && frame->has & (DP_HAS_IP4 | DP_HAS_IP6)) {
@@ -52,10 +60,28 @@ DP_INLINE __u32 dp_tunnel_entropy(struct dp_ctx *ctx, const struct dp_frame *fra
                 hash = dp_rss_add64(hash, dp_load64(ip + i));
             }
         }
-        hash = dp_rss_add(hash, frame->has & DP_HAS_TCP ? DP_IP_TCP : DP_IP_UDP);
-        return dp_rss_finish(dp_rss_add(hash, dp_load32(ports)), 42);
+        return dp_tunnel_entropy_end(hash, frame, ports);
     }
     return dp_rss_5tuple(key);
+}
+
+/* The commonest case of dp_tunnel_prepare(), without a call: the first operation pushes a header before TCP or UDP over
+ * IPv4, of plain bytes.  Returns whether it is that. */
+DP_INLINE int dp_tunnel_prepare_plain(struct dp_ctx *ctx, struct dp_frame *frame, const struct dp_op *op)
+{
+    const __u8 *ports, *ip;
+
+    if (DP_TAKES_SKBS || op->code != DP_OP_TNL_PUSH || !(frame->has & DP_HAS_IP4)
+        || !(frame->has & (DP_HAS_TCP | DP_HAS_UDP))) {
+        return 0;
+    }
+    ports = dp_l4(ctx, frame, 4);
+    ip = dp_l3(ctx, frame, DP_IP4_LEN);
+    if (!ports || !ip) {
+        return 0;
+    }
+    frame->entropy = dp_tunnel_entropy_end(dp_rss_add64(0, dp_load64(ip + 12)), frame, ports);
+    return 1;
 }
 
 /* Among the 'n' operations from 'first' on, which is the first of DP_TUNNEL_OPS, in the low half, and how many tags are
@@ -117,14 +143,10 @@ DP_INLINE void dp_copy_words(__u8 *to, const __u8 *from, const __u32 n)
     }
 }
 
-/* The bytes of the header, a piece at a time: the last 8 of them, which may overlap the others, stand in the operation.
- * Returns 0. */
-DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
+/* The bytes of the header, a piece at a time: the last 8 of them, which may overlap the others, stand in the
+ * operation. */
+DP_INLINE void dp_tunnel_copy_plain(struct dp_ctx *ctx, const struct dp_op *op)
 {
-    if (!op) {
-        return 0;
-    }
-
     __u32 blob = op->u.tunnel_push.blob;
     __u32 len = op->u.tunnel_push.len;
     const struct dp_blob *piece;
@@ -140,7 +162,7 @@ DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
         piece = dp_blobs_at(ctx, blob + i / sizeof *piece);
         to = dp_at(ctx, i, sizeof *piece);
         if (!piece || !to) {
-            return 0;
+            return;
         }
         dp_copy_words(to, piece->bytes, sizeof *piece);
     }
@@ -168,6 +190,15 @@ DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
     to = dp_at(ctx, (len - 8) & (DP_MAX_TUNNEL_LEN - 1), 8);
     if (to) {
         dp_store64(to, op->u.tunnel_push.tail);
+    }
+}
+
+/* The same as a stage: within dp_tunnel_push() it makes the deepest calls of tcx need more than 512 bytes of stack,
+ * which Linux 6.1 refuses.  Returns 0. */
+DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
+{
+    if (op) {
+        dp_tunnel_copy_plain(ctx, op);
     }
     return 0;
 }
@@ -232,7 +263,11 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     if (dp_tunnel_grow(ctx, len, ip6, is_udp, frame->has)) {
         return DP_REASON_NO_MEMORY;
     }
-    dp_tunnel_copy(ctx, op);
+    if (DP_TAKES_SKBS) {
+        dp_tunnel_copy(ctx, op);
+    } else {
+        dp_tunnel_copy_plain(ctx, op);
+    }
 
     __u32 frame_len = dp_len(ctx);
     __u32 l4 = dp_tunnel_finish_ip(ctx, ip6, frame_len);
