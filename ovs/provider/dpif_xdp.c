@@ -416,7 +416,7 @@ log_no_device(const char *name, int error)
         && faccessat(AT_FDCWD, TUN, R_OK | W_OK, AT_EACCESS)) {
         ds_put_format(&why, "user %u may not open "TUN", which has the mode "
                       "%04o, owner %u and group %u: \"chmod 666 "TUN"\", as "
-                      "udev does; or let its group be one of that user's",
+                      "udev does",
                       geteuid(), s.st_mode & 07777, s.st_uid, s.st_gid);
     } else if (refused == EACCES || refused == EPERM) {
         ds_put_cstr(&why, TUN" may not be opened: give the container that "
