@@ -55,6 +55,7 @@ struct dpif_xdp_thread;
     X(INVALID_PACKET,   "frame shorter than an Ethernet header")            \
     X(UPCALL_ERROR,     "ofproto refused the upcall")                       \
     X(PORT_NOT_READY,   "ofproto does not know the port yet, or any more")  \
+    X(NO_TUNNEL,        "no tunnel has its outer addresses and its key")    \
     X(UPCALL_DISABLED,  "upcalls are disabled")                             \
     X(USERSPACE_ERROR,  "ofproto refused a userspace action")               \
     X(INVALID_PORT,     "output to a port that does not exist")             \

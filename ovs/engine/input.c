@@ -466,8 +466,11 @@ handle_miss(struct dpif_xdp_ctx *ctx, struct dp_packet *packet,
                             DPIF_UC_MISS, NULL, actions, put_actions);
     if (error == ENODEV) {
         /* Between the moment when the datapath has a port and the moment when
-         * ofproto has it, or the other way round at its end. */
-        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_PORT_NOT_READY, 1);
+         * ofproto has it, or the other way round at its end.  All tunnels of a
+         * kind are one port, and this may be of none of them. */
+        dpif_xdp_count_drops(dp, flow_tnl_dst_is_set(&match.flow.tunnel)
+                             ? DPIF_XDP_DROP_NO_TUNNEL
+                             : DPIF_XDP_DROP_PORT_NOT_READY, 1);
         dp_packet_delete(packet);
         return;
     } else if (error && error != ENOSPC) {

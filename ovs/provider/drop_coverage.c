@@ -104,6 +104,7 @@ static const struct {
     { DPIF_XDP_DROP_PORT_CLOSED, C_datapath_drop_xdp_port_closed },
     { DPIF_XDP_DROP_FLOW_GONE, C_datapath_drop_xdp_flow_gone },
     { DPIF_XDP_DROP_PORT_NOT_READY, C_datapath_drop_upcall_error },
+    { DPIF_XDP_DROP_NO_TUNNEL, C_datapath_drop_upcall_error },
 };
 BUILD_ASSERT_DECL(ARRAY_SIZE(engine_drops) == DPIF_XDP_N_DROPS);
 

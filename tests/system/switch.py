@@ -230,6 +230,10 @@ class Switch:
         block = re.search(rf"^  (?:port \d+: )?{section}:?\n((?:    .*\n)+)", self.appctl("xdp/stats"), re.MULTILINE)[1]
         return {name: int(number) for name, number in re.findall(r"^ +(.+): (\d+)$", block, re.MULTILINE)}
 
+    def engine_drops(self):
+        """The engine's drops, a number for each name."""
+        return json.loads(self.appctl("xdp/stats", "--format=json"))["datapaths"][0]["engine"]["drops"]
+
     def over_mtu(self):
         """What was too long for its output, wherever that was found."""
         (report,) = json.loads(self.appctl("xdp/stats", "-f", "json"))["datapaths"]

@@ -4,7 +4,6 @@
     red ---[ switch ]--- green
 """
 import contextlib
-import json
 import pathlib
 import time
 
@@ -71,8 +70,7 @@ def network(world, switch):
 
 def drops(switch):
     """The engine's drops by name, those that there were."""
-    engine = json.loads(switch.appctl("xdp/stats", "-f", "json"))["datapaths"][0]["engine"]
-    return {name: count for name, count in engine["drops"].items() if count}
+    return {name: count for name, count in switch.engine_drops().items() if count}
 
 
 def frames(count, payload=b"", source=RED, destination=GREEN):

@@ -72,10 +72,6 @@ def test_drops_are_counted(network):
     assert hit + missed >= 50 and missed >= 1 and lost == 0
 
 
-def engine_drops(switch):
-    return json.loads(switch.appctl("xdp/stats", "--format=json"))["datapaths"][0]["engine"]["drops"]
-
-
 def test_a_fresh_start_loses_nothing(world, switch):
     """Containers talk from the beginning, before ofproto knows their ports: nothing of that is a lost upcall."""
     if switch.datapath != "xdp":
@@ -100,7 +96,7 @@ def test_a_fresh_start_loses_nothing(world, switch):
                 switch.add_port(f"to-{container.name}")
             lab.wait_until(lambda: len([flow for flow in switch.dump_flows() if "dst=ff:ff:ff:ff:ff:ff" in flow]) >= 3, "flows")
             assert re.search(r"hit:\d+ missed:\d+ lost:0$", switch.appctl("dpctl/show"), re.MULTILINE)
-            assert engine_drops(switch)["upcall_error"] == engine_drops(switch)["upcall_disabled"] == 0
+            assert switch.engine_drops()["upcall_error"] == switch.engine_drops()["upcall_disabled"] == 0
             switch.vsctl("del-br", "br0")
     finally:
         done.set()

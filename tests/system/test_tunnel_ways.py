@@ -320,3 +320,19 @@ def test_fragments_outside(switch, far, way):
     assert carried(switch, far["far"], far["red"], outside(inside())) == bytes(inside())
     assert carried(switch, far["red"], far["far"], inside())
     assert "fragments through vxlan4789-host" in switch.appctl("xdp/why")
+
+
+@pytest.mark.skipif(switches.DATAPATH != "xdp", reason="stock Open vSwitch's userspace datapath does not say")
+@pytest.mark.parametrize("source, vni", (("172.16.0.99", 1), (FAR, 2)), ids=("source", "key"))
+def test_of_no_tunnel(switch, far, source, vni):
+    """What comes from elsewhere than the tunnel's other end, or with another key, is dropped and counted by that name."""
+    tunnel(switch)
+    switch.expected += ["receive tunnel port not found", "xlate"]
+    assert carried(switch, far["far"], far["red"], outside(inside())) == bytes(inside())
+    before = switch.engine_drops().get("no_tunnel", 0)
+    packet = Ether(outside(inside(), vni=vni))
+    packet[IP].src, packet[IP].chksum = source, None
+    far["far"].send(*[bytes(packet)] * 20, outside(inside(tos=4)))
+    assert far["red"].receive(lambda got: got[:14] == bytes(inside())[:14]) == [bytes(inside(tos=4))]
+    lab.wait_until(lambda: switch.engine_drops()["no_tunnel"] == before + 20, "the counter")
+    assert "no tunnel has its outer addresses and its key: " in switch.appctl("xdp/stats")
