@@ -35,6 +35,7 @@
 #include "ovs-router.h"
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
+#include "ovs/netdev/netdev_internal.h"
 #include "packets.h"
 #include "seq.h"
 #include "smap.h"
@@ -44,15 +45,23 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_host_tunnel);
 
-bool
-dpif_xdp_route_is_ours(const struct dpif_xdp_dp *dp, uint32_t mark,
-                       const struct in6_addr *dst, const struct in6_addr *src)
+/* The port of 'dp' by which a packet to 'dst' leaves; NULL: none. */
+static const struct dpif_xdp_port *
+find_way(const struct dpif_xdp_dp *dp, uint32_t mark,
+         const struct in6_addr *dst, const struct in6_addr *src)
 {
     struct in6_addr source = *src, gateway;
     char device[IFNAMSIZ];
 
     return (ovs_router_lookup(mark, dst, device, &source, &gateway)
-            && dpif_xdp_port_find_by_name(dp, device));
+            ? dpif_xdp_port_find_by_name(dp, device) : NULL);
+}
+
+bool
+dpif_xdp_route_is_ours(const struct dpif_xdp_dp *dp, uint32_t mark,
+                       const struct in6_addr *dst, const struct in6_addr *src)
+{
+    return find_way(dp, mark, dst, src);
 }
 
 bool
@@ -121,22 +130,32 @@ is_of(const struct netdev *netdev, const struct dpif_xdp_port *port)
                        netdev_get_name(port->netdev)));
 }
 
-/* Whether packets of 'tunnel' may leave by no port of 'dp', or come by none.
- * Where flows say where they go, anything may be. */
-static bool
-goes_by_host(const struct dpif_xdp_dp *dp,
-             const struct netdev_tunnel_config *tunnel)
+/* Which way packets of a tunnel leave and come. */
+enum way {
+    BY_PORT,
+    BY_HOST,                            /* Or may.  Where flows say where they
+                                         * go, anything may be. */
+    BY_DEVICE,                          /* A device that is a port: none of
+                                         * what comes by it is the host's. */
+};
+
+static enum way
+way_of(const struct dpif_xdp_dp *dp, const struct netdev_tunnel_config *tunnel)
 {
-    return (tunnel->ip_dst_flow
-            || !dpif_xdp_route_is_ours(dp, tunnel->egress_pkt_mark,
-                                       &tunnel->ipv6_dst, &tunnel->ipv6_src));
+    const struct dpif_xdp_port *port
+        = (tunnel->ip_dst_flow ? NULL
+           : find_way(dp, tunnel->egress_pkt_mark, &tunnel->ipv6_dst,
+                      &tunnel->ipv6_src));
+
+    return (!port ? BY_HOST
+            : port->is_device && !dpif_xdp_internal_is(port->netdev)
+            ? BY_DEVICE : BY_PORT);
 }
 
-/* Adds the names of those tunnels of 'port' to '*names' that go by the routes
- * of the host, or those that do not. */
+/* Adds the names of those tunnels of 'port' to '*names' that go that 'way'. */
 static void
 get_tunnels(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
-            bool by_host, struct sset *names)
+            enum way way, struct sset *names)
 {
     struct netdev **all;
     size_t n;
@@ -144,7 +163,7 @@ get_tunnels(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     all = netdev_get_vports(&n);
     for (size_t i = 0; i < n; i++) {
         if (is_of(all[i], port)
-            && by_host == goes_by_host(dp, netdev_get_tunnel_config(all[i]))) {
+            && way == way_of(dp, netdev_get_tunnel_config(all[i]))) {
             sset_add(names, netdev_get_name(all[i]));
         }
         netdev_close(all[i]);
@@ -176,7 +195,7 @@ is_wanted(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (wanted) {
         return true;
     }
-    get_tunnels(dp, port, true, &names);
+    get_tunnels(dp, port, BY_HOST, &names);
     wanted = !sset_is_empty(&names);
     sset_destroy(&names);
     return wanted;
@@ -185,18 +204,23 @@ is_wanted(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
 /* Adds a sentence about the tunnels that get_tunnels() yields, if any. */
 static void
 explain(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
-        bool by_host, struct ds *ds)
+        enum way way, struct ds *ds)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
     struct sset names = SSET_INITIALIZER(&names);
     char *list;
 
-    get_tunnels(dp, port, by_host, &names);
+    get_tunnels(dp, port, way, &names);
     list = sset_join(&names, ", ", "");
     if (!sset_is_empty(&names)) {
         ds_put_format(ds, "%s%s %s ", ds->length ? "; " : "", list,
                       sset_count(&names) == 1 ? "leaves" : "leave");
-        if (!by_host) {
+        if (way == BY_DEVICE) {
+            ds_put_cstr(ds, "by a device that is a port, whose own address "
+                        "gets nothing, because all that comes to a port is "
+                        "its bridge's: move the address to the bridge's own "
+                        "port");
+        } else if (way == BY_PORT) {
             ds_put_cstr(ds, "by a port of the switch, as Open vSwitch knows "
                         "the routes (ovs-appctl ovs/route/show)");
             if (dpif_xdp_host_tunnel_is(port)) {
@@ -228,8 +252,9 @@ dpif_xdp_port_explain_tunnels(const struct dpif_xdp_dp *dp,
     if (!dpif_xdp_port_is_tunnel(port)) {
         return NULL;
     }
-    explain(dp, port, false, &ds);
-    explain(dp, port, true, &ds);
+    explain(dp, port, BY_PORT, &ds);
+    explain(dp, port, BY_DEVICE, &ds);
+    explain(dp, port, BY_HOST, &ds);
     return ds.length ? ds_steal_cstr(&ds) : NULL;
 }
 

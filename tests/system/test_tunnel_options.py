@@ -49,3 +49,23 @@ def test_group_based_policy_is_quiet(world, switch, host, endpoint, udp_port):
         for number in range(5):
             switch.vsctl("set", "bridge", "br0", f"other_config:round={number}")
         assert sum("added interface tun0" in line for line in switch.log()) == added
+
+
+@pytest.mark.skipif(switches.DATAPATH != "xdp", reason="stock Open vSwitch's userspace datapath does not say")
+def test_endpoint_on_a_device_that_is_a_port(world, switch, host):
+    """It gets nothing, as in stock, and that is said."""
+    far = world.enter_context(lab.Namespace("far"))
+    lab.make_veth("to-far", far)
+    lab.add_addresses(far, "eth0", "172.16.0.2/24")
+    switch.add_bridge("br0")
+    switch.add_bridge("br-phy")
+    switch.expected += ["to-far"]       # Its address is of no use, the log says.
+    lab.add_addresses(host, "to-far", "172.16.0.1/24")
+    switch.add_port("to-far", bridge="br-phy")
+    switch.add_port("tun0", interface=("type=vxlan", "options:remote_ip=172.16.0.2", "options:key=42"))
+    lab.wait_until(lambda: "tun0 leaves by a device that is a port, whose own address gets nothing" in switch.appctl("xdp/why"),
+                   "what is wrong")
+    lab.run("ip", "link", "set", "br-phy", "up")
+    lab.run("ip", "address", "flush", "dev", "to-far")
+    lab.add_addresses(host, "br-phy", "172.16.0.1/24")
+    lab.wait_until(lambda: "tun0 leaves by a port of the switch" in switch.appctl("xdp/why"), "the address of the bridge")
