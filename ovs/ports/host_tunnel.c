@@ -135,6 +135,9 @@ enum way {
     BY_PORT,
     BY_HOST,                            /* Or may.  Where flows say where they
                                          * go, anything may be. */
+    BY_HOST_WITHOUT_GPE,                /* That, and it is to have VXLAN-GPE,
+                                         * which devices of the kernel have
+                                         * without Ethernet only. */
     BY_DEVICE,                          /* A device that is a port: none of
                                          * what comes by it is the host's. */
 };
@@ -147,7 +150,8 @@ way_of(const struct dpif_xdp_dp *dp, const struct netdev_tunnel_config *tunnel)
            : find_way(dp, tunnel->egress_pkt_mark, &tunnel->ipv6_dst,
                       &tunnel->ipv6_src));
 
-    return (!port ? BY_HOST
+    return (!port ? (tunnel->exts & (1 << OVS_VXLAN_EXT_GPE)
+                     ? BY_HOST_WITHOUT_GPE : BY_HOST)
             : port->is_device && !dpif_xdp_internal_is(port->netdev)
             ? BY_DEVICE : BY_PORT);
 }
@@ -196,6 +200,7 @@ is_wanted(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
         return true;
     }
     get_tunnels(dp, port, BY_HOST, &names);
+    get_tunnels(dp, port, BY_HOST_WITHOUT_GPE, &names);
     wanted = !sset_is_empty(&names);
     sset_destroy(&names);
     return wanted;
@@ -230,7 +235,10 @@ explain(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
         } else if (dpif_xdp_host_tunnel_is(port)) {
             ds_put_format(ds, "by the routes of the host, through %s, unless "
                           "the route to the address leads to a port of the "
-                          "switch", port->host_tunnel.name);
+                          "switch%s", port->host_tunnel.name,
+                          way == BY_HOST ? "" : ", and has plain VXLAN there: "
+                          "options:exts=gpe needs an endpoint on a port of "
+                          "the switch");
         } else {
             ds_put_format(ds, "by no port of the switch, and there is no "
                           "device for the routes of the host: %s",
@@ -255,6 +263,7 @@ dpif_xdp_port_explain_tunnels(const struct dpif_xdp_dp *dp,
     explain(dp, port, BY_PORT, &ds);
     explain(dp, port, BY_DEVICE, &ds);
     explain(dp, port, BY_HOST, &ds);
+    explain(dp, port, BY_HOST_WITHOUT_GPE, &ds);
     return ds.length ? ds_steal_cstr(&ds) : NULL;
 }
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of tunnels that mean more than bytes of a header, or that only some tunnels can have."""
+import re
+
 import pytest
 
 import lab
@@ -69,3 +71,17 @@ def test_endpoint_on_a_device_that_is_a_port(world, switch, host):
     lab.run("ip", "address", "flush", "dev", "to-far")
     lab.add_addresses(host, "br-phy", "172.16.0.1/24")
     lab.wait_until(lambda: "tun0 leaves by a port of the switch" in switch.appctl("xdp/why"), "the address of the bridge")
+
+
+@pytest.mark.skipif(switches.DATAPATH != "xdp", reason="stock Open vSwitch's userspace datapath has no tunnels by the host's routes")
+def test_generic_protocol_extension_by_the_host(world, switch, host):
+    """The kernel's device has none with Ethernet: that is said."""
+    far = world.enter_context(lab.Namespace("far"))
+    lab.make_veth("to-far", far)
+    lab.add_addresses(host, "to-far", "172.16.0.1/24")
+    switch.add_bridge("br0")
+    switch.add_port("tun0", interface=("type=vxlan", "options:remote_ip=172.16.0.2", "options:key=42", "options:exts=gpe"))
+    said = "tun0 leaves by the routes of the host, .* has plain VXLAN there: options:exts=gpe needs an endpoint on a port of the switch"
+    lab.wait_until(lambda: re.search(said, switch.appctl("xdp/why")), "the sentence")
+    switch.vsctl("remove", "interface", "tun0", "options", "exts")
+    lab.wait_until(lambda: "plain VXLAN" not in switch.appctl("xdp/why"), "the end of the sentence")
