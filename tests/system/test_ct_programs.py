@@ -88,6 +88,62 @@ def test_established_stay_in_the_programs(hook):
         assert runs and all(re.search(r"dp:(xdp|tcx)", line) for line in runs if "packets:0," not in line)
 
 
+TIERS = {**{hook: {"xdp-hook": hook} for hook in HOOKS}, "engine": {"xdp-offload": "false"}}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_sequence_check(tier):
+    """A segment far outside the window is +inv; not while the check is disabled, for connections that are there, too."""
+    with tracking.served(TIERS[tier]) as (switch, ends):
+        start(switch, ends, "firewall", tier != "engine")
+        for v6 in False, True:
+            steps = conversations.tcp(8000, v6=v6)
+            outside = next(i for i, (_, frame) in enumerate(steps) if b"outside" in frame)
+            conversations.hold(ends, steps[:outside])
+            for command, n in ("ct-enable-tcp-seq-chk", 0), ("ct-disable-tcp-seq-chk", 1), ("ct-enable-tcp-seq-chk", 0):
+                switch.appctl(f"dpctl/{command}")
+                came = conversations.hold(ends, steps[outside:outside + 1])
+                assert sum(frame is not None for _, frame in came) == n, (command, v6)
+
+
+def original(port):
+    """Rules that let only the packets of one connection pass, which they know by its tuple before NAT."""
+    for family, kind, seen, addresses in (("udp", "nw", conversations.SEEN, (conversations.RED, conversations.GREEN)),
+                                          ("udp6", "ipv6", "fc00::77", ("fc00::1", "fc00::2"))):
+        tuple_ = f"ct_{kind}_src={addresses[0]},ct_{kind}_dst={addresses[1]},ct_nw_proto=17,ct_tp_src={port},ct_tp_dst=7"
+        yield f"table=0,in_port=to-red,{family},actions=ct(commit,zone=9,nat(src={seen}),table=1)"
+        yield f"table=0,in_port=to-green,{family},actions=ct(zone=9,nat,table=1)"
+        yield f"table=1,in_port=to-red,{family},ct_state=+trk-inv-rpl,{tuple_},actions=output:to-green"
+        yield f"table=1,in_port=to-green,{family},ct_state=+trk+rpl,{tuple_},actions=output:to-red"
+
+
+def arrived(ends, port, v6, stranger=None):
+    """How many datagrams of a conversation arrive; of the first, if a 'stranger' has the place of red or green."""
+    with pytest.MonkeyPatch.context() as patch:
+        if stranger:
+            patch.setattr(conversations, stranger, "10.0.0.99")
+        steps = conversations.udp(port, conversations.SEEN, v6)
+        return sum(frame is not None for _, frame in conversations.hold(ends, steps[:1] if stranger or port != 8100 else steps))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_original_tuples(tier):
+    """ct_nw_src and its like, of IPv4 and IPv6: packets of both ends match the tuple that the first packet had before NAT."""
+    with tracking.served(TIERS[tier]) as (switch, ends):
+        switch.flows("br0", *original(8100), "table=0,priority=0,actions=drop")
+        for v6 in False, True:
+            conversations.hold(ends, conversations.udp(8100, conversations.SEEN, v6))
+        if tier != "engine":
+            tracking.tracks(switch)
+        for _ in range(2):
+            for v6 in False, True:
+                assert arrived(ends, 8100, v6) == 6
+                assert [arrived(ends, *other) for other in ((8101, v6), (8100, v6, "RED"), (8100, v6, "GREEN"))] == [0] * 3
+                assert arrived(ends, 8100, v6) == 6
+        runs = [line for line in switch.dump_flows("-m") if "ct_tuple" in line and "packets:0," not in line]
+        assert len(runs) >= 4 and all(re.search("dp:ovs" if tier == "engine" else "dp:(xdp|tcx)", line) for line in runs)
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_reasons_by_tier(hook):
     """xdp/ct-show says what the programs of a hook tracked, and why they left packets to the engine."""
