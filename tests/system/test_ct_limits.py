@@ -105,6 +105,45 @@ def test_limits(tier, wires):
     assert carried(ends, "red", frames) and zone(switch, 1)["connections"] == 200
 
 
+def test_default_limit(tier, wires):
+    """Zones without a limit of their own share the default one."""
+    switch, ends = wires
+    switch.appctl("dpctl/ct-set-limits", "default=40")
+    frames = floods.syns(100)
+    assert carried(ends, "red", frames[:30]) and zone(switch, 1)["connections"] == 30
+    assert carried(ends, "green", frames) and zone(switch, 2)["connections"] == 10 and zone(switch, 2)["refused"] == 90
+    assert carried(ends, "red", frames) and zone(switch, 1)["connections"] == 30
+    switch.appctl("dpctl/ct-set-limits", "zone=2,limit=50")
+    assert carried(ends, "green", frames) and 50 <= zone(switch, 2)["connections"] <= 60
+    switch.appctl("dpctl/flush-conntrack", "zone=1")
+    assert carried(ends, "red", frames) and zone(switch, 1)["connections"] == 30
+
+
+def test_less_room_after_a_restart(hook):
+    """As many connections as there is room for go on, each as it was; the log says how many do not."""
+    with tracking.served({**HOOKS[hook], "xdp-ct-max": str(2 * ROOM)}) as (switch, ends):
+        switch.expected += ["there was no room for", "left allocated when ofproto"]
+        switch.flows("br0", *RULES)
+        ends["red"].send(*floods.syns(1))
+        assert len(ends["blue"].receive()) == 1
+        tracking.tracks(switch)
+        assert carried(ends, "red", floods.syns(1500))
+        before = lines(switch)
+        switch.vsctl("set", "open", ".", f"other_config:xdp-ct-max={ROOM}", "other_config:flow-restore-wait=true")
+        switch.crash()
+        switch.start()
+        lab.wait_until(lambda: "there was no room for" in "\n".join(switch.log()), "a warning")
+        kept, lost = (int(re.search(pattern, "\n".join(switch.log()))[1]) for pattern in (
+            r"(\d+) connections of the previous instance go on", r"there was no room for (\d+) more"))
+        assert kept + lost == len(before) and 0.9 * ROOM < kept <= ROOM
+        assert len(lines(switch)) == kept and lines(switch) < before
+        switch.vsctl("remove", "open", ".", "other_config", "flow-restore-wait")
+
+
+def lines(switch):
+    return set(switch.appctl("dpctl/dump-conntrack", "zone=1").splitlines())
+
+
 def test_full_bucket(hook, wires):
     """All tuples on purpose in one bucket, whose alternative is theirs, too: a connection has two places, or is not made."""
     switch, ends = wires
