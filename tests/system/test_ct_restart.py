@@ -70,7 +70,9 @@ def end(switch, how):
 
 
 @pytest.fixture(name="translated")
-def translated_network(network):
+def translated_network(request, network):
+    for hook in [request.getfixturevalue("hook")] if "hook" in request.fixturenames else []:
+        network.switch.vsctl("set", "open", ".", f"other_config:xdp-hook={hook}")
     network.green.run("ip", "neighbour", "add", SEEN, "lladdr", lab.mac_of(network.red), "dev", "eth0")
     network.switch.flows("br0", *rules())
     return network
@@ -90,22 +92,48 @@ def restart(switch, how, flows=None):
     switch.vsctl("remove", "open", ".", "other_config", "flow-restore-wait")
 
 
+@contextlib.contextmanager
+def idle(client, server, address, port=5013):
+    """A connection on which nothing is sent."""
+    with server.entered():
+        listener = socket.create_server((address, port))
+    with client.entered():
+        end = socket.create_connection((address, port), lab.PATIENCE)
+    with listener, end, listener.accept()[0]:
+        yield port
+
+
+def timeouts(switch, port):
+    """When they were read, and the seconds that connections to this port have left, by zone."""
+    now = time.monotonic()
+    lines = [line for line in switch.appctl("dpctl/dump-conntrack", "-s").splitlines() if f"dport={port}" in line]
+    return now, {re.search(r"zone=(\d+)", line)[1]: int(re.search(r"timeout=(\d+)", line)[1]) for line in lines}
+
+
+@pytest.mark.parametrize("hook", ("xdp", "tcx"))
 @pytest.mark.parametrize("how", ("kill", "exit"))
-def test_tcp_with_nat_goes_on(translated, how):
+def test_tcp_with_nat_goes_on(translated, hook, how):
+    """Also one that is idle, whose timeouts go on."""
     switch = translated.switch
-    with traffic.Connection(translated.red, translated.green, "10.0.0.2") as connection:
+    ends = translated.red, translated.green, "10.0.0.2"
+    with idle(*ends) as port, traffic.Connection(*ends) as connection:
         connection.goes_on()
         programs_track(switch)
         before = connections(switch)
         assert len(before) == len(ZONES) and sum(SEEN in line for line in before) == 1
+        then, left = timeouts(switch, port)
+        assert len(left) == len(ZONES)
         for _ in range(2):
             restart(switch, how)
             connection.goes_on()
             assert connections(switch) == before
             assert not astray(switch)
-            assert "3 connections of the previous instance go on" in "\n".join(switch.log())
+            assert "6 connections of the previous instance go on" in "\n".join(switch.log())
+            now, still_left = timeouts(switch, port)
+            assert still_left.keys() == left.keys()
+            assert all(abs(left[zone] - still_left[zone] - (now - then)) < 2 for zone in left), (left, still_left, now - then)
         assert connection.same()
-    assert re.search(r"kept over the last restart:3\b", switch.appctl("xdp/ct-show"))
+    assert re.search(r"kept over the last restart:6\b", switch.appctl("xdp/ct-show"))
 
 
 def test_room_changes(translated):
