@@ -77,9 +77,10 @@ make_packet(const char *text, struct flow *flow)
     return packet;
 }
 
-/* Executes 'action' on 'packet'. */
+/* Executes 'action' on 'packet' at 'now'. */
 static void
-execute(const char *action, struct dp_packet *packet, struct flow *flow)
+execute_at(const char *action, struct dp_packet *packet, struct flow *flow,
+           long long int now)
 {
     struct dp_packet_batch batch;
     struct ofpbuf odp;
@@ -87,10 +88,16 @@ execute(const char *action, struct dp_packet *packet, struct flow *flow)
     ofpbuf_init(&odp, 0);
     assert_int_equal(odp_actions_from_string(action, NULL, &odp), 0);
     dp_packet_batch_init_packet(&batch, packet);
-    dpif_xdp_ct_execute(ct, &batch, odp.data, flow, time_msec());
+    dpif_xdp_ct_execute(ct, &batch, odp.data, flow, now);
     assert_int_equal(dp_packet_batch_size(&batch), 1);
     flow_extract(packet, flow);
     ofpbuf_uninit(&odp);
+}
+
+static void
+execute(const char *action, struct dp_packet *packet, struct flow *flow)
+{
+    execute_at(action, packet, flow, time_msec());
 }
 
 /* Stores the connections (of 'zone', if not NULL) in 'entries'; returns how
@@ -477,6 +484,50 @@ send_packets(void *number)
     return NULL;
 }
 
+/* The clock goes back, and far ahead: ticks follow it, modulo 2^32. */
+static void
+test_time_jumps(void **state OVS_UNUSED)
+{
+    static const long long int jumps[] = {
+        0, 1, -1, 1000, -1000, 86400000, -86400000, 1LL << 31, -(1LL << 31), 1LL << 32, -(1LL << 32),
+        (1LL << 45) + 12345, -(1LL << 45) - 12345,
+    };
+    long long int now = time_msec();
+    uint32_t ticks, hz;
+
+    assert_non_null(dpif_xdp_ct_need_tables(ct));
+    ticks = dpif_xdp_ct_ticks(ct, now);
+    hz = dpif_xdp_ct_ticks(ct, now + 1000) - ticks;
+    assert_in_range(hz, 100, 1000);
+    for (size_t i = 0; i < ARRAY_SIZE(jumps); i++) {
+        int64_t passed = jumps[i] * hz / 1000;
+
+        /* Both may round. */
+        assert_in_range(dpif_xdp_ct_ticks(ct, now + jumps[i]) - (uint32_t) (ticks + passed) + 1, 0, 2);
+    }
+}
+
+/* A connection lives on although the clock of its packets goes back in
+ * between. */
+static void
+test_packets_of_the_past(void **state OVS_UNUSED)
+{
+    static const long long int jumps[] = { 0, -10000, -9000, 1000 };
+    struct ct_dpif_entry entries[2];
+    long long int now = time_msec();
+
+    for (size_t i = 0; i < ARRAY_SIZE(jumps); i++) {
+        struct flow flow;
+        struct dp_packet *packet = make_packet("in_port(1)," ETHERNET IPV4, &flow);
+
+        execute_at(i ? "ct(zone=7)" : "ct(commit,zone=7)", packet, &flow, now + jumps[i]);
+        assert_int_equal(packet->md.ct_state, CS_TRACKED | CS_NEW);
+        dp_packet_delete(packet);
+        assert_int_equal(dump(NULL, entries, ARRAY_SIZE(entries)), 1);
+        assert_in_range(entries[0].timeout, 15, 31);
+    }
+}
+
 /* Whether every entry is free. */
 static bool
 all_free(const struct dp_ct_tables *t)
@@ -555,6 +606,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_limits, start, stop),
         cmocka_unit_test_setup_teardown(test_timeout_policies, start, stop),
         cmocka_unit_test_setup_teardown(test_fragments, start, stop),
+        cmocka_unit_test_setup_teardown(test_time_jumps, start, stop),
+        cmocka_unit_test_setup_teardown(test_packets_of_the_past, start, stop),
         cmocka_unit_test_setup_teardown(test_threads, start, stop),
     };
 
