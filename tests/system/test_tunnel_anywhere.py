@@ -18,8 +18,7 @@ import xdp
 
 ALIAS = "OVS-XDP: tunnels by the routes of the host"
 DEVICE = "vxlan4789-host"
-HERE = {False: "172.16.0.1", True: "fd00::1"}
-THERE = {False: "172.16.0.2", True: "fd00::2"}
+HERE, THERE = tunnel_world.HERE, tunnel_world.THERE
 
 
 @pytest.fixture(autouse=True)

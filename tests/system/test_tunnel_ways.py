@@ -8,7 +8,7 @@ import struct
 
 import pytest
 from scapy.layers.inet import IP, UDP, fragment
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Raw
 
 import lab
@@ -336,3 +336,72 @@ def test_of_no_tunnel(switch, far, source, vni):
     assert far["red"].receive(lambda got: got[:14] == bytes(inside())[:14]) == [bytes(inside(tos=4))]
     lab.wait_until(lambda: switch.engine_drops()["no_tunnel"] == before + 20, "the counter")
     assert "no tunnel has its outer addresses and its key: " in switch.appctl("xdp/stats")
+
+
+def test_tag_outside(switch, far):
+    """The bridge's own port is in a VLAN: outer packets leave with its tag, and are taken with it alone."""
+    switch.vsctl("set", "port", "br-phy", "tag=9")
+    tunnel(switch)
+    got = Ether(carried(switch, far["red"], far["far"], inside()))
+    assert (got[Dot1Q].vlan, got[Dot1Q].prio, got[IP].src, got[IP].dst) == (9, 0, NEAR, FAR)
+    assert bytes(got[UDP].payload)[8:] == bytes(inside())
+
+    def tagged(number, frame):
+        packet = Ether(outside(frame))
+        return bytes(Ether(src=FAR_MAC, dst=NEAR_MAC) / Dot1Q(vlan=number) / packet[IP])
+    assert carried(switch, far["far"], far["red"], tagged(9, inside())) == bytes(inside())
+    far["red"].receive(limit=0.2)
+    far["far"].send(tagged(8, inside()), outside(inside()), tagged(9, inside(tos=4)))
+    assert far["red"].receive() == [bytes(inside(tos=4))]
+
+
+def test_several_options(switch, far):
+    """Geneve options of OpenFlow's tlv-map: set, and matched, by programs."""
+    first, second, third = struct.pack("!HBBI", 0x102, 0x80, 1, 0x01020304), struct.pack("!HBBQ", 0x102, 1, 2, 5), \
+        struct.pack("!HBB", 0xffff, 7, 5) + bytes(range(20))
+    switch.ofctl("add-tlv-map", "br0", "{class=0x102,type=0x80,len=4}->tun_metadata0,{class=0x102,type=1,len=8}->tun_metadata1,"
+                 "{class=0xffff,type=7,len=20}->tun_metadata2")
+    switch.vsctl("add-port", "br0", "tun0", "--", "set", "interface", "tun0", "type=geneve", f"options:remote_ip={FAR}", "options:key=1")
+    fields = ("0x01020304", "5", f"0x{bytes(range(20)).hex()}")
+    switch.flows("br0", "in_port=to-red,actions=" + ",".join(f"set_field:{value}->tun_metadata{n}" for n, value in enumerate(fields))
+                 + ",tun0", "in_port=tun0," + ",".join(f"tun_metadata{n}={value}" for n, value in enumerate(fields))
+                 + ",actions=to-red", "priority=1,in_port=tun0,actions=drop")
+    header = bytes(IP(carried(switch, far["red"], far["far"], inside())[14:])[UDP].payload)[:-len(inside())]
+    fixed, options = header[:8], header[8:]
+    assert struct.unpack("!BBHI", fixed) == (len(options) // 4, 0x40, 0x6558, 1 << 8)     # One option is critical.
+    assert options == first + second + third
+
+    def sent(*options):
+        options = b"".join(options)
+        return bytes(Ether(src=FAR_MAC, dst=NEAR_MAC) / IP(src=FAR, dst=NEAR) / UDP(sport=50000, dport=6081, chksum=0)
+                     / Raw(struct.pack("!BBHI", len(options) // 4, 0x40, 0x6558, 1 << 8) + options + bytes(inside())))
+    assert carried(switch, far["far"], far["red"], sent(first, second, third)) == bytes(inside())
+    far["red"].receive(limit=0.2)
+    far["far"].send(sent(first, second), sent(first, second[:-1] + b"\6", third), sent(first, second, third))
+    assert far["red"].receive(limit=1, count=2) == [bytes(inside())]
+
+
+@pytest.mark.parametrize("hook", ("xdp", "tcx"))
+def test_unknown_neighbour(world, switch, host, hook):
+    """The switch asks for it, and the packet is lost, as in stock; the next goes when there was an answer."""
+    red, far_ns = tunnel_world.make(world, switch, host, "vxlan", hook)
+    traffic.wait_for_ping(red, "10.0.0.9")
+    red.run("ip", "neighbour", "replace", "10.0.0.9", "lladdr", lab.mac_of(far_ns, "tun0"), "dev", "eth0")
+    for namespace, device in (red, "eth0"), (far_ns, "tun0"), (far_ns, "eth0"), (host, "br-phy"), (host, "br0"):
+        namespace.run("sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1")
+
+    def forget():
+        """Open vSwitch asks, and hears an answer, where it translates a flow."""
+        switch.appctl("tnl/arp/flush")
+        switch.appctl("revalidator/purge")
+    near = lab.mac_of(host, "br-phy")
+    asked = bytes(Ether(src=near, dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc=near, psrc=NEAR, pdst=FAR))
+    far_ns.run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_ignore=8")
+    with wire.Wire(far_ns) as end:
+        forget()
+        assert traffic.ping(red, "10.0.0.9", count=2, limit=1) == 0
+        assert end.receive(lambda got: got[:len(asked)] == asked)
+    far_ns.run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_ignore=0")
+    forget()
+    traffic.wait_for_ping(red, "10.0.0.9")
+    assert traffic.ping(red, "10.0.0.9") == 3

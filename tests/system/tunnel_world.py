@@ -14,6 +14,10 @@ KINDS = {"vxlan": ("vxlan", "id", "42", "dstport", "4789", "remote", "here", "lo
          "geneve": ("geneve", "id", "42", "remote", "here"),
          "gre": ("gretap", "key", "42", "remote", "here", "local", "there")}
 
+# The ends outside: here and there, by whether they are of IPv6.
+HERE = {False: "172.16.0.1", True: "fd00::1"}
+THERE = {False: "172.16.0.2", True: "fd00::2"}
+
 # What the switch says when the kernel's end speaks (IPv6 neighbour discovery) before and after its own exists.
 EARLY = ["receive tunnel port not found", "xlate_key failed"]
 
@@ -40,31 +44,31 @@ def add_device(far, kind, csum, *ends, gre_csum="csum"):
     lab.add_addresses(far, "tun0", "10.0.0.9/24", "fc00::9/64")
 
 
-def make(world, switch, host, kind, hook=None, csum=False):
-    """Namespaces red and far, and all between them.  'hook' is that of to-far.  Skips where this kernel has no such device.
-    Returns red and far."""
+def make(world, switch, host, kind, hook=None, csum=False, ip6=False):
+    """Namespaces red and far, and all between them.  'hook' is that of to-far; 'ip6' is whether the tunnel is in IPv6.  Skips where
+    this kernel has no such device.  Returns red and far."""
     need(kind)
     red, far = (world.enter_context(lab.Namespace(name)) for name in ("red", "far"))
     lab.make_veth("to-red", red, mtu=1400)
     lab.make_veth("to-far", far)
     lab.add_addresses(red, "eth0", "10.0.0.1/24", "fc00::1/64")
-    lab.add_addresses(far, "eth0", "172.16.0.2/24")
-    add_device(far, kind, csum)
+    lab.add_addresses(far, "eth0", "172.16.0.2/24", *(["fd00::2/64"] if ip6 else []))
+    add_device(far, kind, csum, *((HERE[ip6], THERE[ip6]) if ip6 else ()))
     switch.add_bridge("br-phy")
     switch.add_port("to-far", bridge="br-phy",
                     interface=(f"options:xdp-hook={hook}",) if hook and switches.DATAPATH == "xdp" else ())
     lab.run("ip", "link", "set", "br-phy", "up")
-    lab.add_addresses(host, "br-phy", "172.16.0.1/24")
+    lab.add_addresses(host, "br-phy", "172.16.0.1/24", *(["fd00::1/64"] if ip6 else []))
     switch.add_bridge("br0")
     switch.add_port("to-red")
-    add_tunnel(switch, kind, csum)
+    add_tunnel(switch, kind, csum, ip6)
     switch.expected += EARLY
     return red, far
 
 
-def add_tunnel(switch, kind, csum=False):
+def add_tunnel(switch, kind, csum=False, ip6=False):
     """The switch's end of it."""
-    switch.add_port("tun0", interface=(f"type={kind}", "options:remote_ip=172.16.0.2", "options:key=42",
+    switch.add_port("tun0", interface=(f"type={kind}", f"options:remote_ip=\"{THERE[ip6]}\"", "options:key=42",
                                        *(("options:csum=true",) if csum else ())))
 
 
