@@ -61,15 +61,15 @@ def icmp(number, seen=RED, v6=False):
     return steps
 
 
-def tcp(port, seen=RED, v6=False):
+def tcp(port, seen=RED, v6=False, window=8000, scale=2):
     """Handshake, data both ways, one segment far outside the window, close."""
     steps, sequence = [], {"red": 1000, "green": 70000}
 
     def add(who, flags, payload=b"", off=0):
         other = "green" if who == "red" else "red"
         ports = {"sport": port, "dport": 80} if who == "red" else {"sport": 80, "dport": port}
-        segment = TCP(**ports, flags=flags, seq=sequence[who] + off, ack=sequence[other] if "A" in flags else 0, window=8000,
-                      options=[("WScale", 2)] if "S" in flags else [])
+        segment = TCP(**ports, flags=flags, seq=sequence[who] + off, ack=sequence[other] if "A" in flags else 0, window=window,
+                      options=[("WScale", scale)] if "S" in flags else [])
         steps.append((who, _frame(who, seen, v6, segment, payload)))
         sequence[who] += len(payload) * (not off) + ("S" in flags) + ("F" in flags)
 

@@ -14,8 +14,9 @@ import tracking
 GSO = 1400
 DONE = 11                               # Steps of conversations.tcp(): handshake, and data both ways.
 SEQUENCE = {"red": 1001 + 2 * 160, "green": 70001 + 2 * 300}    # After these.
-WINDOW = 8000 << 2                      # That both ends announced.
-INSIDE, OUTSIDE = WINDOW - 2000, WINDOW + 1000
+ANNOUNCED = {"window": 8160, "scale": 3}        # By both ends.
+WINDOW = 8160 << 3
+INSIDE, OUTSIDE = WINDOW - 100, WINDOW + 100    # With its headers a packet of 64 kB: it has 65,535 bytes at most.
 PORT = 6200
 pytestmark = pytest.mark.usefixtures("nothing_vanishes")
 
@@ -41,7 +42,7 @@ class Talk:
     """An established connection; what its ends send is acknowledged."""
 
     def __init__(self, ends, v6):
-        steps = conversations.tcp(PORT, conversations.SEEN, v6)
+        steps = conversations.tcp(PORT, conversations.SEEN, v6, **ANNOUNCED)
         conversations.hold(ends, steps[:DONE])
         self._ends, self._v6 = ends, v6
         self._bases = {"red": steps[2][1], "green": steps[4][1]}
