@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets that each begin a connection of their own, and what xdp/ct-show says of it."""
 import json
+import os
 import random
 import struct
 import threading
@@ -78,15 +79,18 @@ def begin(switch, end, zone, numbers):
 
 
 class Flood:
-    """Sends 'frames' from the wire 'end' again and again, in the background, for 'seconds' at most."""
+    """Sends 'frames' from the wire 'end' again and again, in the background, for 'seconds' at most; on one 'cpu', if not None."""
 
-    def __init__(self, end, frames, seconds=30):
+    def __init__(self, end, frames, seconds=30, cpu=None):
         self.rounds = 0
+        self._cpu = cpu
         self._stop = threading.Event()
         self._end = time.monotonic() + seconds
         self._thread = threading.Thread(target=self._send, args=(end, frames), daemon=True)
 
     def _send(self, end, frames):
+        if self._cpu is not None:
+            os.sched_setaffinity(threading.get_native_id(), {self._cpu})
         while not self._stop.is_set() and time.monotonic() < self._end:
             for i in range(0, len(frames), PAUSE_AFTER):
                 end.send(*frames[i:i + PAUSE_AFTER])
