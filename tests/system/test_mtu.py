@@ -125,7 +125,7 @@ def test_mtu_request_that_the_device_refuses(network):
 @pytest.mark.parametrize("tagged", (False, True), ids=("", "tag"))
 @pytest.mark.parametrize("address", ("10.0.0.2", "fc00::2"), ids=("ip4", "ip6"))
 def test_segments_that_do_not_fit(network, address, tagged):
-    """Of a packet with GSO, the segments count, by one byte; a tag does not count."""
+    """Of a packet with GSO, the segments count; a tag does not count.  By two bytes: on some kernels segments have an even length."""
     switch, limited = network.switch, ["to-green"]
     if tagged:                          # red -- br0 -- there ... back -- br1 -- green, with a tag between there and back.
         limited = ["there", "back"]
@@ -140,7 +140,7 @@ def test_segments_that_do_not_fit(network, address, tagged):
     for device in limited:
         lab.run("ip", "link", "set", device, "mtu", 1400)
     lab.wait_until(lambda: traffic.ping(network.red, "10.0.0.2", count=1, limit=1, size=1400) == 0, "the new MTU")
-    network.red.run("ip", "link", "set", "eth0", "mtu", 1401)
+    network.red.run("ip", "link", "set", "eth0", "mtu", 1402)
     with traffic.Burst(network.red, network.green, address) as burst:
         before = switch.over_mtu()
         lab.wait_until(lambda: switch.over_mtu() > before + 2, "packets that are dropped")

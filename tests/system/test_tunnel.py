@@ -56,14 +56,14 @@ FITS = {"vxlan": 1500 - 50, "geneve": 1500 - 50, "gre": 1500 - 42}
 @pytest.mark.parametrize("kind", tunnel_world.KINDS)
 def test_segments_that_do_not_fit(world, switch, host, kind, outside, address):
     """A packet of TCP with GSO is treated as the frames are that it becomes: dropped and counted if these are longer than the MTU
-    of the tunnel's way, by one byte, even where nothing would segment it."""
+    of the tunnel's way, even where nothing would segment it.  By two bytes: on some kernels segments have an even length."""
     csum, ip6 = outside != "ip4", outside == "ip6"
     if kind == "gre" and ip6:
         pytest.skip("the kernel's name for it is ip6gretap")
     red, far = tunnel_world.make(world, switch, host, kind, "tcx", csum, ip6)
     fits = FITS[kind] - (20 if ip6 else 0)
     for end, device in (red, "eth0"), (host, "to-red"), (far, "tun0"):
-        end.run("ip", "link", "set", device, "mtu", fits + 1)
+        end.run("ip", "link", "set", device, "mtu", fits + 2)
     traffic.wait_for_ping(red, address)
     if csum and kind != "gre":
         lab.wait_until(lambda: "csum0:" in lab.run("ip", "link", "show", "up"), "the device that makes checksums")
