@@ -74,7 +74,7 @@ DP_STAGE __u64 dp_inside(struct dp_ctx *ctx, struct dp_frame *frame, union dp_ke
     if (!flow) {
         return DP_NO_FLOW;
     }
-    if (flow->n_ops) {                  /* The engine may get the packet. */
+    if (flow->n_ops || flow->fate > DP_FATE_OUTPUT) {   /* The engine may get the packet. */
         dp_tunnel_read(ctx, l4, 1, key, kind);
     }
     if (dp_adjust_head(ctx, len)) {
