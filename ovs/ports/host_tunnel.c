@@ -132,13 +132,13 @@ is_of(const struct netdev *netdev, const struct dpif_xdp_port *port)
 
 /* Which way packets of a tunnel leave and come. */
 enum way {
-    BY_PORT,
-    BY_HOST,                            /* Or may.  Where flows say where they
+    BY_PORT = 1 << 0,
+    BY_HOST = 1 << 1,                   /* Or may.  Where flows say where they
                                          * go, anything may be. */
-    BY_HOST_WITHOUT_GPE,                /* That, and it is to have VXLAN-GPE,
+    BY_HOST_WITHOUT_GPE = 1 << 2,       /* That, and it is to have VXLAN-GPE,
                                          * which devices of the kernel have
                                          * without Ethernet only. */
-    BY_DEVICE,                          /* A device that is a port: none of
+    BY_DEVICE = 1 << 3,                 /* A device that is a port: none of
                                          * what comes by it is the host's. */
 };
 
@@ -156,10 +156,11 @@ way_of(const struct dpif_xdp_dp *dp, const struct netdev_tunnel_config *tunnel)
             ? BY_DEVICE : BY_PORT);
 }
 
-/* Adds the names of those tunnels of 'port' to '*names' that go that 'way'. */
+/* Adds the names of those tunnels of 'port' to '*names' that go one of
+ * 'ways', an OR of enum way. */
 static void
 get_tunnels(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
-            enum way way, struct sset *names)
+            int ways, struct sset *names)
 {
     struct netdev **all;
     size_t n;
@@ -167,7 +168,7 @@ get_tunnels(const struct dpif_xdp_dp *dp, const struct dpif_xdp_port *port,
     all = netdev_get_vports(&n);
     for (size_t i = 0; i < n; i++) {
         if (is_of(all[i], port)
-            && way == way_of(dp, netdev_get_tunnel_config(all[i]))) {
+            && ways & way_of(dp, netdev_get_tunnel_config(all[i]))) {
             sset_add(names, netdev_get_name(all[i]));
         }
         netdev_close(all[i]);
@@ -199,8 +200,7 @@ is_wanted(const struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     if (wanted) {
         return true;
     }
-    get_tunnels(dp, port, BY_HOST, &names);
-    get_tunnels(dp, port, BY_HOST_WITHOUT_GPE, &names);
+    get_tunnels(dp, port, BY_HOST | BY_HOST_WITHOUT_GPE, &names);
     wanted = !sset_is_empty(&names);
     sset_destroy(&names);
     return wanted;
