@@ -5,6 +5,7 @@
  * its own. */
 #include <config.h>
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,12 @@
 #include "ovs/provider/dpif_xdp.h"
 #include "ovs/netdev/netdev_internal.h"
 #include "ovs/netdev/netdev_xdp.h"
+
+/* Bytes.  malloc() maps larger blocks, and unmaps them when they are freed.
+ * Left alone it begins at half of it, and raises it by each such block that is
+ * freed, to 32 MiB: libbpf's are megabytes, and those that follow would leave
+ * holes of this size in the heap. */
+#define LARGE_BLOCK (256 * 1024)
 
 int __real_main(int argc, char *argv[]);
 int __wrap_main(int argc, char *argv[]);
@@ -41,6 +48,7 @@ __wrap_main(int argc, char *argv[])
         fflush(stdout);
     }
     argv[0] = name;
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
     dpif_xdp_netdev_register();
     dpif_xdp_internal_register();
     dpif_xdp_register();
