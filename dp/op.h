@@ -45,7 +45,9 @@
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
 #define DP_MAX_CT 3             /* Operations CT among them. */
 
-/* A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
+/* TNL_PUSH and TNL_PUSH_CSUM that send a packet to another end of tunnels as well have u.tunnel_push.again: between the
+ * first and these there are OUTPUTs alone, and the headers have one form.
+ * A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
  * A flow with CT, of which it has DP_MAX_CT at most, begins with one.
  * A flow with CHECK_LEN, one at most, is run for frames of up to u.max_len bytes as they arrive.
  * No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */

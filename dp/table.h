@@ -31,8 +31,8 @@
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
 /* Programs for x86-64 have the first, which is refused elsewhere; the second, of programs that use DP_ORDER() as other
  * processors need it, is taken on all. */
-#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 15)
-#define DP_TABLE_VERSION_ORDERED 1015
+#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 16)
+#define DP_TABLE_VERSION_ORDERED 1016
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -204,6 +204,8 @@ struct dp_op {
             __u8 ip6, udp;                                                      /* What the header is: booleans. */
             __u16 first_port, n_ports;                                          /* Where UDP's source ports are. */
             __u32 sum;                                                          /* Of the bytes behind Ethernet. */
+            __u32 again;                                                        /* The packet has such a header, of
+                                                                                 * which this takes the place. */
             __u64 tail;                                                         /* The header's last 8 bytes. */
         } tunnel_push;
         struct { __u32 port, kind; } tunnel_pop;                                /* The tunnel's port; enum dp_tunnel. */

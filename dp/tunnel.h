@@ -223,6 +223,21 @@ DP_INLINE __u32 dp_tunnel_finish_ip(struct dp_ctx *ctx, int ip6, __u32 frame_len
     return DP_ETH_LEN + DP_IP4_LEN;
 }
 
+/* Takes the header of 'len' bytes that the packet has, without Ethernet, out of the sum of the packet.  Returns 0. */
+DP_STAGE int dp_tunnel_forget(struct dp_ctx *ctx, __u32 len)
+{
+    __u32 sum = 0;
+
+    DP_NO_UNROLL
+    for (__u32 i = DP_ETH_LEN; i < DP_MAX_TUNNEL_LEN && i < len; i += 2) {
+        const __u8 *p = dp_at(ctx, i, 2);
+
+        sum += p ? dp_load16(p) : 0;
+    }
+    dp_csum_packet(ctx, (__u32) ~sum);
+    return 0;
+}
+
 /* The sum of the bytes that came between the first Ethernet header and the packet inside.  That of an IPv4 header with
  * its checksum is none. */
 DP_INLINE __u64 dp_tunnel_sum(struct dp_ctx *ctx, const struct dp_op *op, __u32 len, int ip6)
@@ -234,7 +249,9 @@ DP_INLINE __u64 dp_tunnel_sum(struct dp_ctx *ctx, const struct dp_op *op, __u32 
     if (!eth || !ip) {
         return 0;
     }
-    sum += (__u64) dp_load32(eth) + dp_load32(eth + 4) + dp_load32(eth + 8) + dp_load16(eth + 12);
+    if (!op->u.tunnel_push.again) {     /* The inner one is counted. */
+        sum += (__u64) dp_load32(eth) + dp_load32(eth + 4) + dp_load32(eth + 8) + dp_load16(eth + 12);
+    }
     if (ip6) {
         sum += dp_load16(ip + 4);
     }
@@ -260,7 +277,9 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
     if (len < DP_MIN_TUNNEL_LEN || len > DP_MAX_TUNNEL_LEN) {
         return DP_REASON_FORWARDED;
     }
-    if (dp_tunnel_grow(ctx, len, ip6, is_udp, frame->has)) {
+    if (DP_TAKES_SKBS && op->u.tunnel_push.again) {
+        dp_tunnel_forget(ctx, len);
+    } else if (dp_tunnel_grow(ctx, len, ip6, is_udp, frame->has)) {
         return DP_REASON_NO_MEMORY;
     }
     if (DP_TAKES_SKBS) {
@@ -300,7 +319,9 @@ DP_INLINE int dp_tunnel_push_csum(struct dp_ctx *ctx, struct dp_frame *frame, un
     __u32 left = 0;
     int reason;
 
-    if (DP_TAKES_SKBS && frame->has & DP_HAS_BACK) {
+    if (DP_TAKES_SKBS && op->u.tunnel_push.again) {
+        left = frame->left;
+    } else if (DP_TAKES_SKBS && frame->has & DP_HAS_BACK) {
         left = DP_LEFT_ALL;
     } else if (DP_TAKES_SKBS && dp_needs_detour(ctx)) {
         return DP_DETOUR;
@@ -311,8 +332,11 @@ DP_INLINE int dp_tunnel_push_csum(struct dp_ctx *ctx, struct dp_frame *frame, un
     if (reason) {
         return reason;
     }
-    if (DP_TAKES_SKBS && left == DP_LEFT_ALL) {
-        frame->has &= ~DP_HAS_OUTER;
+    if (DP_TAKES_SKBS) {
+        frame->left = left;
+        if (left == DP_LEFT_ALL) {
+            frame->has &= ~DP_HAS_OUTER;
+        }
     }
     return dp_tunnel_checksum(ctx, frame->l4, frame->has & DP_HAS_IP6, frame->has & DP_HAS_UDP, left);
 }

@@ -13,6 +13,11 @@
 
 static void compile_list(struct dpif_xdp_program *,
                          const struct nlattr *actions, size_t actions_len);
+static void compile_tunnels(struct dpif_xdp_program *,
+                            const struct nlattr *const clones[], size_t n);
+static bool is_into_tunnel(const struct nlattr *);
+static bool only_pushes_and_outputs(const struct nlattr *clone);
+static void compile_next(struct dpif_xdp_program *, const struct nlattr *);
 static void compile_action(struct dpif_xdp_program *, const struct nlattr *);
 static void compile_recirc(struct dpif_xdp_program *, uint32_t recirc_id);
 static void compile_push_vlan(struct dpif_xdp_program *,
@@ -58,26 +63,87 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
     return dpif_xdp_program_finish(&p);
 }
 
+/* What ofproto sends into tunnels is in clones, one for each but the last,
+ * among other outputs.  These come first, for the header stays. */
 static void
 compile_list(struct dpif_xdp_program *p, const struct nlattr *actions,
              size_t actions_len)
 {
+    const struct nlattr *tunnels[DP_MAX_OPS];
+    const struct nlattr *a;
+    size_t left, n = 0;
+
+    NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
+        if (is_into_tunnel(a) && n < ARRAY_SIZE(tunnels)) {
+            tunnels[n++] = a;
+        } else if (!n || nl_attr_type(a) == OVS_ACTION_ATTR_OUTPUT) {
+            compile_next(p, a);
+        } else if (nl_attr_type(a) == OVS_ACTION_ATTR_TUNNEL_PUSH) {
+            compile_tunnels(p, tunnels, n);
+            n = 0;
+            compile_next(p, a);
+        } else if (!p->reason) {
+            p->reason = DPIF_XDP_COMPILE_ORDER;
+        }
+    }
+    if (n) {
+        compile_tunnels(p, tunnels, n);
+        p->cloned = true;
+    }
+}
+
+/* Translates 'n' clones, behind which another header may be pushed. */
+static void
+compile_tunnels(struct dpif_xdp_program *p,
+                const struct nlattr *const clones[], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        compile_next(p, clones[i]);
+        p->cloned = !only_pushes_and_outputs(clones[i]);
+    }
+}
+
+/* Whether 'a' is a clone whose first action pushes a tunnel's header. */
+static bool
+is_into_tunnel(const struct nlattr *a)
+{
+    return (nl_attr_type(a) == OVS_ACTION_ATTR_CLONE
+            && nl_attr_get_size(a) >= NLA_HDRLEN
+            && nl_attr_type(nl_attr_get(a)) == OVS_ACTION_ATTR_TUNNEL_PUSH);
+}
+
+/* Whether nothing but the header tells the packet behind 'clone' from the one
+ * before it. */
+static bool
+only_pushes_and_outputs(const struct nlattr *clone)
+{
     const struct nlattr *a;
     size_t left;
 
-    NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
-        if (p->ended || p->cloned) {
-            p->reason = DPIF_XDP_COMPILE_ORDER;
-        } else if (p->outputs) {
-            dpif_xdp_program_output_copy(p);
+    NL_NESTED_FOR_EACH (a, left, clone) {
+        if (nl_attr_type(a) != OVS_ACTION_ATTR_TUNNEL_PUSH
+            && nl_attr_type(a) != OVS_ACTION_ATTR_OUTPUT) {
+            return false;
         }
-        if (p->reason) {
-            break;
-        }
-        compile_action(p, a);
-        if (p->out->n_outputs && !p->outputs) {
-            p->reason = DPIF_XDP_COMPILE_ORDER;
-        }
+    }
+    return true;
+}
+
+/* Translates the action behind those that are translated. */
+static void
+compile_next(struct dpif_xdp_program *p, const struct nlattr *a)
+{
+    if (!p->reason && (p->ended || p->cloned)) {
+        p->reason = DPIF_XDP_COMPILE_ORDER;
+    } else if (!p->reason && p->outputs) {
+        dpif_xdp_program_output_copy(p);
+    }
+    if (p->reason) {
+        return;
+    }
+    compile_action(p, a);
+    if (p->out->n_outputs && !p->outputs) {
+        p->reason = DPIF_XDP_COMPILE_ORDER;
     }
 }
 

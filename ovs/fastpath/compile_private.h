@@ -29,7 +29,8 @@ struct dpif_xdp_program {
     bool rewritten;             /* Headers differ from the key. */
     bool option_changed;        /* The first ND option may be any by now. */
     int tags_pushed;
-    bool tunnelled;             /* A tunnel header was pushed. */
+    bool tunnelled;             /* A tunnel header was pushed, */
+    uint32_t pushed;            /* first by this operation. */
     bool cloned;                /* What follows is about the packet as it
                                  * was. */
     bool labels_changed;        /* Labels were pushed or popped. */

@@ -26,6 +26,16 @@ fill_ip_checksum(uint8_t *ip)
     memcpy(ip + offsetof(struct ip_header, ip_csum), &checksum, 2);
 }
 
+/* Whether the header that 'b' pushes can take the place of that of 'a'. */
+static bool
+same_form(const struct dp_op *a, const struct dp_op *b)
+{
+    return (a->code == b->code
+            && a->u.tunnel_push.len == b->u.tunnel_push.len
+            && a->u.tunnel_push.ip6 == b->u.tunnel_push.ip6
+            && a->u.tunnel_push.udp == b->u.tunnel_push.udp);
+}
+
 void
 dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
                              const struct ovs_action_push_tnl *tnl)
@@ -40,6 +50,7 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     uint32_t len = tnl->header_len;
     union dp_op_arg *arg;
     struct dp_blob *blobs;
+    bool again = p->tunnelled;
     bool is_udp = true;
     bool has_csum;
 
@@ -62,7 +73,11 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
         p->reason = DPIF_XDP_COMPILE_TUNNEL;
         return;
     }
-    if (p->trunc || p->tunnelled || len > DP_MAX_TUNNEL_LEN
+    if (again && !(p->caps->ops & DP_CAPABILITY_COPIES)) {
+        p->reason = DPIF_XDP_COMPILE_ORDER;
+        return;
+    }
+    if (p->trunc || len > DP_MAX_TUNNEL_LEN
         || len < DP_MIN_TUNNEL_LEN || len % 2) {
         p->reason = DPIF_XDP_COMPILE_TUNNEL;
         return;
@@ -88,6 +103,14 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     memcpy(&arg->tunnel_push.tail, header + len - 8, 8);
     arg->tunnel_push.sum = csum_continue(
         0, (const uint8_t *) blobs + ETH_HEADER_LEN, len - ETH_HEADER_LEN);
+    if (!again) {
+        p->pushed = p->out->n_ops - 1;
+    } else if (same_form(&p->out->ops[p->pushed], p->last)) {
+        arg->tunnel_push.again = true;
+        p->last->growth = 0;
+    } else {
+        p->reason = DPIF_XDP_COMPILE_ORDER;
+    }
     p->tunnelled = true;
     p->rewritten = true;
 }

@@ -200,6 +200,64 @@ static void test_tunnel_set(void **state)
     ofpbuf_uninit(&actions);
 }
 
+/* Into tunnels to several ends, as at tcx, where outputs are copies. */
+static void test_tunnels(void **state)
+{
+#define KEYED TNL_PUSH(GRE(0x2000, ",key=0x2a"), 42, 3)
+#define PLAIN TNL_PUSH(GRE(0x0, ""), 38, 3)
+#define EIGHT(X) X "," X "," X "," X "," X "," X "," X "," X
+    static const struct {
+        const char *actions;
+        enum dpif_xdp_compile_reason reason;
+        const char *codes;      /* P: pushed, A: pushed again, O: copies, V: a tag. */
+    } rows[] = {
+        { "clone(" KEYED ",4),clone(" KEYED ",4)", DPIF_XDP_COMPILE_OK, "POA" },
+        { "clone(" KEYED ",4,5),clone(" KEYED ",4),clone(" KEYED ",6)", DPIF_XDP_COMPILE_OK, "POAOA" },
+        { "clone(" KEYED ",4),2,3", DPIF_XDP_COMPILE_OK, "OP" },
+        { "2,clone(" KEYED ",4),3,clone(" KEYED ",4)", DPIF_XDP_COMPILE_OK, "OPOA" },
+        { "clone(" KEYED ",4),clone(" KEYED ",push_vlan(vid=9,pcp=0),4)", DPIF_XDP_COMPILE_OK, "POAV" },
+        { "clone(" KEYED ",4),2,clone(" KEYED ",4)," KEYED ",4", DPIF_XDP_COMPILE_OK, "OPOAOA" },
+        { "clone(" KEYED ",4)," KEYED ",push_vlan(vid=9,pcp=0),4", DPIF_XDP_COMPILE_OK, "POAV" },
+        { KEYED ",4," KEYED ",4", DPIF_XDP_COMPILE_OK, "POA" },
+        { "clone(" KEYED ",push_vlan(vid=9,pcp=0),4)," KEYED ",4", DPIF_XDP_COMPILE_ORDER, "" },
+        { "clone(" KEYED ",push_vlan(vid=9,pcp=0),4),clone(" KEYED ",4)", DPIF_XDP_COMPILE_ORDER, "" },
+        { "clone(" KEYED ",4),clone(" PLAIN ",4)", DPIF_XDP_COMPILE_ORDER, "" },
+        { "clone(" KEYED ",4),set(eth(src=02:00:00:00:00:01)),2", DPIF_XDP_COMPILE_ORDER, "" },
+        { "clone(" KEYED ",4),recirc(1)", DPIF_XDP_COMPILE_ORDER, "" },
+        { EIGHT("clone(" KEYED ",4)"), DPIF_XDP_COMPILE_OK, "POAOAOAOAOAOAOA" },
+        { EIGHT("clone(" KEYED ",4)") ",clone(" KEYED ",4)", DPIF_XDP_COMPILE_TOO_LONG, "" },
+    };
+    struct dp_capability caps = everything;
+
+    caps.ops &= ~DP_CAPABILITY_GROUPS;
+    caps.ops |= DP_CAPABILITY_COPIES;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct dpif_xdp_compiled out;
+        char codes[DP_MAX_OPS + 1];
+        enum dpif_xdp_compile_reason reason;
+        struct ofpbuf actions;
+        struct match match;
+        bool matches;
+
+        base_match(&match);
+        ofpbuf_init(&actions, 0);
+        assert_null(odp_actions_from_string(rows[i].actions, NULL, &actions));
+        reason = compile(&match, actions.data, actions.size, &caps, &out, &matches);
+        for (uint32_t op = 0; op < out.n_ops; op++) {
+            codes[op] = (out.ops[op].code == DP_OP_OUTPUT ? 'O' : out.ops[op].code == DP_OP_PUSH_VLAN ? 'V'
+                         : out.ops[op].code != DP_OP_TNL_PUSH ? '?' : out.ops[op].u.tunnel_push.again ? 'A' : 'P');
+        }
+        codes[out.n_ops] = '\0';
+        if (reason != rows[i].reason || strcmp(codes, rows[i].codes)) {
+            fail_msg("%s: %s, %s", rows[i].actions, dpif_xdp_compile_reason_to_string(reason), codes);
+        }
+        /* XDP makes no copies that differ. */
+        reason = compile(&match, actions.data, actions.size, &everything, &out, &matches);
+        assert_int_not_equal(reason, DPIF_XDP_COMPILE_OK);
+        ofpbuf_uninit(&actions);
+    }
+}
+
 /* What CT has of ct(), which stands behind an edit and ct_clear. */
 static void test_ct(void **state)
 {
@@ -501,6 +559,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_actions),
         cmocka_unit_test(test_tunnel_set),
+        cmocka_unit_test(test_tunnels),
         cmocka_unit_test(test_ct),
         cmocka_unit_test(test_ct_flows),
         cmocka_unit_test(test_too_many),

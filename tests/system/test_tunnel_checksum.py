@@ -39,8 +39,8 @@ def outer(name, **how):
         how["options"] = options
     make, wrap = getattr(tunnel_table, kind), getattr(tunnel_table, f"outer_{kind}")
 
-    def wrapped(frame, port):
-        return wrap(frame, **how, **({} if kind == "gre" else {"port": port}))
+    def wrapped(frame, port, other):
+        return wrap(frame, other=other, **how, **({} if kind == "gre" else {"port": port}))
 
     return Outer(f"{name}{' in IPv6' if 'ip6' in how else ''}{', checksum' if 'csum' in how else ''}", make(**how), wrapped)
 
@@ -61,6 +61,7 @@ class Row:
     change: tuple = ()
     tag: bytes = b""            # Of the outer packet.
     fits: bool = True           # Programs push it.
+    twice: bool = False         # To another end, too, by way of blue.
 
 
 def rows():
@@ -76,16 +77,19 @@ def rows():
         found.append(Row(f"{kind}, routed before", kind, payload, head, f"{edit},", tuple(fields.items())))
     found += [Row(f"{kind}, a tag for the outer packet", kind, sockets.BIG, head, tag=bytes.fromhex("81000009"))
               for kind in ("tcp4", "tcp6")]
+    found += [Row(f"{kind}, {head.name}, to two ends", kind, sockets.BIG if sockets.gso_size(kind) else ODD[:333], head, twice=True)
+              for head in OUTERS for kind in ("tcp4", "tcp6", "udp4", "udpsegments4")]
     return found + [Row("in a tunnel already", "udptunnel4", sockets.SMALL, head, fits=False)]
 
 
-def wanted(row, mac, tier):
-    """The frames on the wire.  The kernel numbers those of one packet, by DF without meaning; the engine does not."""
+def wanted(row, mac, tier, other=False):
+    """The frames on the wire; to the 'other' tunnel of two.  The kernel numbers those of one packet, by DF without meaning; the
+    engine does not."""
     fields = {name: dict(value) for name, value in row.change}
     fields["eth"] = {**fields.get("eth", {}), "src": mac}
     first = sockets.build(row.kind, row.payload, eth={"src": mac})
     port = tunnel_table.source_port(first)
-    frames = [row.outer.wrap(frame, port=port) for frame in sockets.segments(row.kind, row.payload, **fields)]
+    frames = [row.outer.wrap(frame, port=port, other=other) for frame in sockets.segments(row.kind, row.payload, **fields)]
     if tier != "engine":
         frames = [numbered(frame, number) for number, frame in enumerate(frames)]
     return [frame[:12] + row.tag + frame[12:] for frame in frames]
@@ -125,8 +129,10 @@ def flows_stay(switch):
 
 def flow_of(row, mac, numbers):
     tag = f",push_vlan(vid={int.from_bytes(row.tag[2:], 'big')},pcp=0)" if row.tag else ""
-    actions = f"{row.before}clone({row.outer.actions}{tag},{{green}})".format(**numbers)
-    return f"in_port({numbers['red']}),eth(src={mac}),{sockets.KEYS[row.kind]}", actions
+    actions = f"{row.before}clone({row.outer.actions}{tag},{{green}})"
+    if row.twice:
+        actions += f",clone({tunnel_table.to_another(row.outer.actions)},{{blue}})"
+    return f"in_port({numbers['red']}),eth(src={mac}),{sockets.KEYS[row.kind]}", actions.format(**numbers)
 
 
 def send(end, row, mac):
@@ -181,8 +187,10 @@ def wrong_frames(switch, ends, numbers, tier):
         if not send(ends["red"], row, mac):
             continue
         sent.append((row, mac))
-        if fault := sockets.fault_of(ends["green"], wanted(row, mac, tier if row.fits else "engine"), False, True):
-            wrong.append(f"{row.name}: {fault}")
+        for end in ("green", "blue") if row.twice else ("green",):
+            frames = wanted(row, mac, tier if row.fits else "engine", end == "blue")
+            if fault := sockets.fault_of(ends[end], frames, False, True):
+                wrong.append(f"{row.name}: {end}: {fault}")
     if tier == "tcx" and not wrong:
         wrong = wrong_counts(switch, sent)
         if (handed := to_engine(switch) - before) != sum(not row.fits for row, _ in sent):

@@ -233,6 +233,31 @@ def test_hairpin(switch, far):
     assert all("offloaded:yes" in flow for flow in switch.dump_flows("-m") if "tnl_" in flow)
 
 
+def test_broadcast(switch, far, way):
+    """One packet into several tunnels: at tcx each copy gets its header from the program, at XDP from the engine."""
+    ends = {f"172.16.0.{number}": f"02:00:00:00:01:0{number}" for number in (2, 3, 4)}
+    for number, (end, mac) in enumerate(ends.items()):
+        switch.vsctl("add-port", "br0", f"tun{number}", "--", "set", "interface", f"tun{number}", "type=vxlan",
+                     f"options:remote_ip={end}", f"options:key={number}")
+        switch.appctl("tnl/arp/set", "br-phy", end, mac)
+    switch.flows("br0", "in_port=to-red,actions=tun0,tun1,tun2")
+    frame = bytes(Ether(src="02:00:00:00:00:01", dst="ff:ff:ff:ff:ff:ff") / ARP(psrc="10.0.0.1", pdst="10.0.0.9"))
+    tier = "dp:ovs" if way == "xdp" else "dp:tcx"
+
+    def is_run():
+        far["red"].send(frame)
+        assert len(far["far"].receive(count=3)) == 3
+        flows = [flow for flow in switch.dump_flows("-m") if flow.count("tnl_push") == 3]
+        return flows and tier in flows[0]
+
+    lab.wait_until(is_run, f"the flow in {tier}")
+    far["red"].send(frame)
+    got = far["far"].receive(count=3)
+    wanted = [(mac, end, number) for number, (end, mac) in enumerate(ends.items())]
+    assert sorted((Ether(outer).dst, Ether(outer)[IP].dst, int.from_bytes(outer[46:49], "big")) for outer in got) == wanted
+    assert all(outer[50:] == frame for outer in got)
+
+
 def test_within_itself(switch, far):
     """Tunnels one in the other, more than a packet may pass: it is dropped, and the switch goes on."""
     tunnel(switch)

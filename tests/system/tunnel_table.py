@@ -14,6 +14,7 @@ from packet_table import IP4, Row, ether, tcp4, udp4, udp6
 NEAR, FAR = "02:00:00:00:00:bb", "02:00:00:00:00:aa"
 NEAR4, FAR4, NEAR6, FAR6 = "172.16.0.1", "172.16.0.2", "fd00::1", "fd00::2"
 VNI = 0x2a
+OTHER_FAR, OTHER_FAR4, OTHER_FAR6, OTHER_VNI = "02:00:00:00:00:ac", "172.16.0.9", "fd00::9", 0x2b
 KINDS = ("vxlan", "geneve", "gre")
 OPTION = bytes.fromhex("01028001 00010002")
 OPTIONS = OPTION + bytes.fromhex("0103020e") + bytes(range(56))
@@ -21,7 +22,7 @@ MOST_OPTIONS = OPTION + bytes.fromhex("0103020d") + bytes(range(52))
 
 
 def table():
-    return pushes() + pops() + refused()
+    return pushes() + copies() + pops() + refused()
 
 
 def pushes():
@@ -67,6 +68,38 @@ def pushes():
              "eth_type(0x8100),vlan(vid=7),encap(eth_type(0x0800),ipv4(frag=no))", f"pop_vlan,{vxlan()}",
              lambda inner: outer_vxlan(bytes(ether(udp4())))),
     ]
+
+
+def copies():
+    """Into tunnels to two ends, and to a port, as a broadcast."""
+    plain, arp = ether(udp4()), ether(ARP(psrc="10.0.0.1", pdst="10.0.0.2"), dst="ff:ff:ff:ff:ff:ff")
+    large = ether(udp4(bytes(range(256)) * 5 + b"z"))
+    ways = [
+        ("VXLAN", plain, vxlan(), outer_vxlan, {}),
+        ("VXLAN, ARP inside", arp, vxlan(), outer_vxlan, {}),
+        ("VXLAN with checksum", large, vxlan(csum=True), outer_vxlan, {"csum": True}),
+        ("VXLAN in IPv6", plain, vxlan(ip6=True), outer_vxlan, {"ip6": True}),
+        ("Geneve with options", plain, geneve(OPTIONS), outer_geneve, {"options": OPTIONS}),
+        ("Geneve with options and checksum", plain, geneve(OPTIONS, csum=True), outer_geneve, {"options": OPTIONS, "csum": True}),
+        ("GRE with key", plain, gre(key=True), outer_gre, {"key": True}),
+    ]
+    rows = [Row(f"push {name} to two ends", bytes(frame),
+                [("eth_type(0x0806),arp()" if frame is arp else IP4, f"clone({to},{{green}}),clone({to_another(to)},{{blue}})")],
+                {"green": outer(bytes(frame), **how), "blue": outer(bytes(frame), other=True, **how)}, xdp=False)
+            for name, frame, to, outer, how in ways]
+    return rows + [
+        Row("push VXLAN and output", bytes(plain), [(IP4, f"clone({vxlan()},{{green}}),{{blue}}")],
+            {"green": outer_vxlan(bytes(plain)), "blue": bytes(plain)}, xdp=False),
+        Row("push VXLAN and GRE", bytes(plain), [(IP4, f"clone({vxlan()},{{green}}),clone({gre()},{{blue}})")],
+            {"green": outer_vxlan(bytes(plain)), "blue": outer_gre(bytes(plain))}, xdp=False, tcx=False),
+    ]
+
+
+def to_another(header):
+    """The same tnl_push() to another end, with another key."""
+    for this, other in (FAR, OTHER_FAR), (FAR4, OTHER_FAR4), (FAR6, OTHER_FAR6), (f"{VNI:#x}", f"{OTHER_VNI:#x}"):
+        header = header.replace(f"={this}", f"={other}")
+    return header
 
 
 def pops():
@@ -243,10 +276,15 @@ def gre(key=False, csum=False, ip6=False):
                     38 + 4 * csum + 4 * key + 20 * ip6)
 
 
-def network(proto, ip6, tos=0):
+def network(proto, ip6, tos=0, other=False):
+    far, far4, far6 = (OTHER_FAR, OTHER_FAR4, OTHER_FAR6) if other else (FAR, FAR4, FAR6)
     if ip6:
-        return Ether(dst=FAR, src=NEAR) / IPv6(src=NEAR6, dst=FAR6, nh=proto, hlim=64, tc=tos)
-    return Ether(dst=FAR, src=NEAR) / IP(src=NEAR4, dst=FAR4, proto=proto, flags="DF", id=0, ttl=64, tos=tos)
+        return Ether(dst=far, src=NEAR) / IPv6(src=NEAR6, dst=far6, nh=proto, hlim=64, tc=tos)
+    return Ether(dst=far, src=NEAR) / IP(src=NEAR4, dst=far4, proto=proto, flags="DF", id=0, ttl=64, tos=tos)
+
+
+def vni(other=False, **_):
+    return OTHER_VNI if other else VNI
 
 
 def in_udp(inner, port, payload, ip6=False, csum=False, source=None, **fields):
@@ -256,19 +294,19 @@ def in_udp(inner, port, payload, ip6=False, csum=False, source=None, **fields):
 
 
 def outer_vxlan(inner, ip6=False, csum=False, port=None, **fields):
-    return in_udp(inner, 4789, struct.pack("!II", 0x08000000, VNI << 8), ip6, csum, port, **fields)
+    return in_udp(inner, 4789, struct.pack("!II", 0x08000000, vni(**fields) << 8), ip6, csum, port, **fields)
 
 
 def outer_geneve(inner, options=b"", ip6=False, csum=False, port=None, **fields):
-    return in_udp(inner, 6081, struct.pack("!BBHI", len(options) // 4, 0, 0x6558, VNI << 8) + options, ip6, csum, port, **fields)
+    return in_udp(inner, 6081, struct.pack("!BBHI", len(options) // 4, 0, 0x6558, vni(**fields) << 8) + options, ip6, csum, port, **fields)
 
 
-def outer_gre(inner, key=False, csum=False, seq=False, ip6=False):
+def outer_gre(inner, key=False, csum=False, seq=False, ip6=False, other=False):
     header = struct.pack("!HH", (0x8000 if csum else 0) | (0x2000 if key else 0) | (0x1000 if seq else 0), 0x6558)
-    tail = (struct.pack("!I", VNI) if key else b"") + (struct.pack("!I", 77) if seq else b"") + inner
+    tail = (struct.pack("!I", vni(other)) if key else b"") + (struct.pack("!I", 77) if seq else b"") + inner
     if csum:
         header += struct.pack("!HH", checksum(header + bytes(4) + tail), 0)
-    return bytes(network(47, ip6) / Raw(header + tail))
+    return bytes(network(47, ip6, other=other) / Raw(header + tail))
 
 
 def checksum(data):
