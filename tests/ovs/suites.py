@@ -90,7 +90,7 @@ def prepare(options, name):
     (work / "bin").mkdir()
     (work / "bin/ovs-vswitchd").symlink_to(daemon(options, name, tree))
     (work / "atconfig").write_text(with_absolute_paths((tree / "tests/atconfig").read_text(), tree, source))
-    (work / "atlocal").write_text(with_python((tree / "tests/atlocal").read_text()))
+    (work / "atlocal").write_text(for_this_machine((tree / "tests/atlocal").read_text()))
     return Suite(title, work, script, [HERE / f"expected-{name}.txt"], {**environment(tree, work), **settings}, only)
 
 
@@ -143,9 +143,13 @@ def with_absolute_paths(atconfig, tree, source):
     return atconfig
 
 
-def with_python(atlocal):
-    """'atlocal', with the interpreter that has Debian's Python modules whatever configure found."""
-    return re.sub(r"^PYTHON3=.*", f"PYTHON3='{PYTHON}'", atlocal, flags=re.MULTILINE)
+def for_this_machine(atlocal):
+    """'atlocal', with the interpreter that has Debian's Python modules whatever configure found, and time for Open vSwitch's tools
+    where programs take it: an emulated machine verifies one for half a minute."""
+    atlocal = re.sub(r"^PYTHON3=.*", f"PYTHON3='{PYTHON}'", atlocal, flags=re.MULTILINE)
+    if patience := os.environ.get("OXDP_PATIENCE"):
+        atlocal = re.sub(r"^OVS_CTL_TIMEOUT=.*", f"OVS_CTL_TIMEOUT={patience}", atlocal, flags=re.MULTILINE)
+    return atlocal
 
 
 def environment(tree, work):

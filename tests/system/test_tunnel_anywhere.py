@@ -9,6 +9,7 @@ import re
 import pytest
 
 import lab
+import sockets
 import switch as switches
 import traffic
 import tunnel_table
@@ -83,6 +84,51 @@ def test_reached(world, switch, host, kind, csum, ip6):
     traffic.tcp(far, host, HERE[False], size=1 << 20)
     traffic.tcp(host, far, THERE[True], size=1 << 20)
     assert re.search(r"tun0 leaves by the routes of the host, through \S+-host", switch.appctl("xdp/why"))
+
+
+@pytest.mark.parametrize("ip6", (False, True), ids=("ip4", "ip6"))
+@pytest.mark.parametrize("kind, option", (("vxlan", False), ("geneve", False), ("geneve", True)))
+def test_frames(world, switch, host, kind, option, ip6):
+    """What leaves for two tunnels, byte for byte, but for the UDP source port and the identification, which the kernel chooses."""
+    tunnel_world.need(kind)
+    wires = {}
+    for name in "red", "far":
+        namespace = world.enter_context(lab.Namespace(name))
+        namespace.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+        lab.make_veth(f"to-{name}", namespace)
+        wires[name] = world.enter_context(wire.Wire(namespace))
+    lab.run("ip", "link", "set", "to-far", "address", tunnel_table.NEAR)
+    lab.run("ethtool", "-K", "to-far", *sockets.PLAIN_OFFLOADS)
+    lab.add_addresses(host, "to-far", f"{tunnel_table.NEAR4}/24", f"{tunnel_table.NEAR6}/64")
+    ends = ((tunnel_table.FAR, tunnel_table.FAR4, tunnel_table.FAR6, tunnel_table.VNI),
+            (tunnel_table.OTHER_FAR, tunnel_table.OTHER_FAR4, tunnel_table.OTHER_FAR6, tunnel_table.OTHER_VNI))
+    switch.add_bridge()
+    switch.add_port("to-red")
+    for number, (mac, *addresses, key) in enumerate(ends):
+        for address in addresses:
+            lab.run("ip", "neighbour", "add", address, "dev", "to-far", "lladdr", mac)
+        switch.add_port(f"tun{number}", interface=(f"type={kind}", f"options:remote_ip=\"{addresses[ip6]}\"", f"options:key={key}"))
+    set_option = ""
+    if option:
+        switch.ofctl("add-tlv-map", "br0", "{class=0x102,type=0x80,len=4}->tun_metadata0")
+        set_option = "set_field:0x10002->tun_metadata0,"
+    switch.flows("br0", f"in_port=to-red,actions={set_option}output:tun0,output:tun1")
+
+    wrap = getattr(tunnel_table, f"outer_{kind}")
+    how = {"ip6": ip6, **({"options": tunnel_table.OPTION} if option else {})}
+    inner = bytes(tunnel_table.ether(tunnel_table.udp4()))
+
+    def go(tier):
+        wires["red"].send(inner)
+        got = wires["far"].receive(lambda frame: inner in frame, count=2)
+        for frame, other in zip(got, (False, True)):
+            at = 14 + (40 if ip6 else 20)
+            wanted = wrap(inner, other=other, port=int.from_bytes(frame[at:at + 2], "big"), **how)
+            assert frame == tunnel_table.numbered(wanted, int.from_bytes(frame[18:20], "big")), (frame.hex(), other)
+        assert len(got) == 2
+        return any(tier in flow and flow.count("set(tunnel") == 2 for flow in switch.dump_flows("-m"))
+
+    lab.wait_until(lambda: go("dp:tcx"), "the flow of both tunnels, in programs")
 
 
 def settle(red, far):

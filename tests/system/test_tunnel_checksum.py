@@ -91,15 +91,8 @@ def wanted(row, mac, tier, other=False):
     port = tunnel_table.source_port(first)
     frames = [row.outer.wrap(frame, port=port, other=other) for frame in sockets.segments(row.kind, row.payload, **fields)]
     if tier != "engine":
-        frames = [numbered(frame, number) for number, frame in enumerate(frames)]
+        frames = [tunnel_table.numbered(frame, number) for number, frame in enumerate(frames)]
     return [frame[:12] + row.tag + frame[12:] for frame in frames]
-
-
-def numbered(frame, number):
-    if frame[14] >> 4 == 6:
-        return frame
-    frame = offload.put16(offload.put16(frame, 18, number), 24, 0)
-    return offload.put16(frame, 24, 0xffff - offload.ones_sum(frame[14:34]))
 
 
 def lay(world, switch, tier):

@@ -9,6 +9,7 @@ import struct
 from scapy.all import ARP, Dot1Q, Ether, ICMP, IP, IPv6, Raw
 from scapy.layers.inet import UDP
 
+import offload
 from packet_table import IP4, Row, ether, tcp4, udp4, udp6
 
 NEAR, FAR = "02:00:00:00:00:bb", "02:00:00:00:00:aa"
@@ -307,6 +308,14 @@ def outer_gre(inner, key=False, csum=False, seq=False, ip6=False, other=False):
     if csum:
         header += struct.pack("!HH", checksum(header + bytes(4) + tail), 0)
     return bytes(network(47, ip6, other=other) / Raw(header + tail))
+
+
+def numbered(frame, number):
+    """The frame, if its outer packet is IPv4, with another identification."""
+    if frame[14] >> 4 == 6:
+        return frame
+    frame = offload.put16(offload.put16(frame, 18, number), 24, 0)
+    return offload.put16(frame, 24, 0xffff - offload.ones_sum(frame[14:34]))
 
 
 def checksum(data):
