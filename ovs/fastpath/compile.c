@@ -99,7 +99,11 @@ compile_tunnels(struct dpif_xdp_program *p,
 {
     for (size_t i = 0; i < n; i++) {
         compile_next(p, clones[i]);
-        p->cloned = !only_pushes_and_outputs(clones[i]);
+        if (only_pushes_and_outputs(clones[i])) {
+            p->cloned = false;
+            p->tunnelled = false;
+            p->overwrites = true;
+        }
     }
 }
 

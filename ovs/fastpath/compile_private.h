@@ -29,8 +29,10 @@ struct dpif_xdp_program {
     bool rewritten;             /* Headers differ from the key. */
     bool option_changed;        /* The first ND option may be any by now. */
     int tags_pushed;
-    bool tunnelled;             /* A tunnel header was pushed, */
-    uint32_t pushed;            /* first by this operation. */
+    bool tunnelled;             /* A tunnel header was pushed. */
+    bool overwrites;            /* Operation 'pushed' was the first to push one
+                                 * in a clone: the next takes its place. */
+    uint32_t pushed;
     bool cloned;                /* What follows is about the packet as it
                                  * was. */
     bool labels_changed;        /* Labels were pushed or popped. */

@@ -60,8 +60,7 @@ suits_tunnel(enum dp_op_code code)
     return (code == DP_OP_SET_ETH || code == DP_OP_PUSH_VLAN
             || code == DP_OP_SET_MARK || code == DP_OP_SET_PRIORITY
             || code == DP_OP_METER || code == DP_OP_OUTPUT
-            || code == DP_OP_CHECK_LEN || code == DP_OP_TNL_PUSH
-            || code == DP_OP_TNL_PUSH_CSUM);
+            || code == DP_OP_CHECK_LEN);
 }
 
 union dp_op_arg *

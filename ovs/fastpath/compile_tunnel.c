@@ -50,7 +50,6 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     uint32_t len = tnl->header_len;
     union dp_op_arg *arg;
     struct dp_blob *blobs;
-    bool again = p->tunnelled;
     bool is_udp = true;
     bool has_csum;
 
@@ -73,11 +72,11 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
         p->reason = DPIF_XDP_COMPILE_TUNNEL;
         return;
     }
-    if (again && !(p->caps->ops & DP_CAPABILITY_COPIES)) {
+    if (p->overwrites && !(p->caps->ops & DP_CAPABILITY_COPIES)) {
         p->reason = DPIF_XDP_COMPILE_ORDER;
         return;
     }
-    if (p->trunc || len > DP_MAX_TUNNEL_LEN
+    if (p->trunc || p->tunnelled || len > DP_MAX_TUNNEL_LEN
         || len < DP_MIN_TUNNEL_LEN || len % 2) {
         p->reason = DPIF_XDP_COMPILE_TUNNEL;
         return;
@@ -103,7 +102,7 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     memcpy(&arg->tunnel_push.tail, header + len - 8, 8);
     arg->tunnel_push.sum = csum_continue(
         0, (const uint8_t *) blobs + ETH_HEADER_LEN, len - ETH_HEADER_LEN);
-    if (!again) {
+    if (!p->overwrites) {
         p->pushed = p->out->n_ops - 1;
     } else if (same_form(&p->out->ops[p->pushed], p->last)) {
         arg->tunnel_push.again = true;

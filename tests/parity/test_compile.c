@@ -218,7 +218,10 @@ static void test_tunnels(void **state)
         { "clone(" KEYED ",4),clone(" KEYED ",push_vlan(vid=9,pcp=0),4)", DPIF_XDP_COMPILE_OK, "POAV" },
         { "clone(" KEYED ",4),2,clone(" KEYED ",4)," KEYED ",4", DPIF_XDP_COMPILE_OK, "OPOAOA" },
         { "clone(" KEYED ",4)," KEYED ",push_vlan(vid=9,pcp=0),4", DPIF_XDP_COMPILE_OK, "POAV" },
-        { KEYED ",4," KEYED ",4", DPIF_XDP_COMPILE_OK, "POA" },
+        { KEYED "," KEYED ",4", DPIF_XDP_COMPILE_TUNNEL, "" },          /* One within the other. */
+        { KEYED ",4," KEYED ",4", DPIF_XDP_COMPILE_TUNNEL, "" },
+        { "clone(" KEYED "," KEYED ",4)," KEYED ",4", DPIF_XDP_COMPILE_TUNNEL, "" },
+        { "clone(" KEYED ",4)," KEYED "," KEYED ",4", DPIF_XDP_COMPILE_TUNNEL, "" },
         { "clone(" KEYED ",push_vlan(vid=9,pcp=0),4)," KEYED ",4", DPIF_XDP_COMPILE_ORDER, "" },
         { "clone(" KEYED ",push_vlan(vid=9,pcp=0),4),clone(" KEYED ",4)", DPIF_XDP_COMPILE_ORDER, "" },
         { "clone(" KEYED ",4),clone(" PLAIN ",4)", DPIF_XDP_COMPILE_ORDER, "" },

@@ -91,6 +91,8 @@ def copies():
     return rows + [
         Row("push VXLAN and output", bytes(plain), [(IP4, f"clone({vxlan()},{{green}}),{{blue}}")],
             {"green": outer_vxlan(bytes(plain)), "blue": bytes(plain)}, xdp=False),
+        Row("push VXLAN within VXLAN", bytes(plain), [(IP4, f"clone({vxlan()},{to_another(vxlan())},{{green}})")],
+            {"green": outer_vxlan(outer_vxlan(bytes(plain)), other=True, port=source_port(bytes(plain)))}, xdp=False, tcx=False),
         Row("push VXLAN and GRE", bytes(plain), [(IP4, f"clone({vxlan()},{{green}}),clone({gre()},{{blue}})")],
             {"green": outer_vxlan(bytes(plain)), "blue": outer_gre(bytes(plain))}, xdp=False, tcx=False),
     ]
