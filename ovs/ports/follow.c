@@ -111,7 +111,7 @@ dpif_xdp_port_follow(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     int ifindex;
 
     if (time_msec() >= port->next_look) {
-        port->next_look = time_msec() + LOOK_MS;
+        port->next_look = dpif_xdp_next_look(time_msec(), LOOK_MS);
         dpif_xdp_netdev_follow_others(port->dev);
     }
     if (!dpif_xdp_port_look_at_guest(dp, port)

@@ -115,7 +115,7 @@ dpif_xdp_port_look_at_guest(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     } else {
         guest->seen_unfinished = before && now < guest->until;
     }
-    guest->next_look = now + LOOK_MS;
+    guest->next_look = dpif_xdp_next_look(now, LOOK_MS);
     return guest->seen_unfinished != before || has_more_queues(port);
 }
 

@@ -160,6 +160,15 @@ void dpif_xdp_port_set_tcx_output(struct dpif_xdp_dp *dp,
                                   struct dpif_xdp_port *, bool on)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* When a port that was looked at 'now' is due again: after 'ms', or up to an
+ * eighth of it earlier, at one of eight moments within 'ms'.  Else a thousand
+ * ports would wake the main thread a thousand times. */
+static inline long long int
+dpif_xdp_next_look(long long int now, int ms)
+{
+    return ROUND_DOWN(now + ms, ms / 8);
+}
+
 /* guest.c: finds out what is known of the guest behind a tap, for the choice
  * of the hook. */
 void dpif_xdp_port_ask_about_guest(struct dpif_xdp_port *)
