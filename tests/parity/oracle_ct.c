@@ -14,9 +14,9 @@
  *             Nor does force end a connection with NAT, which it does since 3.3; for a packet that
  *             the same zone has translated it does not even find one.
  *   twins     two connections may have the same tuple in one direction if one of them has no NAT: either may be found.
- *   asserted  of a packet that a zone has translated and tracks once more, it may take the second tuple of a connection
- *             with NAT for the connection: an assertion fails, which ends ovs-vswitchd (conn_update_state()).  The corpus
- *             has such a conversation.
+ *   asserted  of a packet that a zone has translated and tracks once more, it may take the second tuple of a
+ *             connection with NAT for the connection: an assertion fails, which ends ovs-vswitchd
+ *             (conn_update_state()).  The corpus has such a conversation.
  *   nat       ct(commit,nat) without a direction gives a connection the reply address 0.  Ours has no NAT.
  */
 #include <config.h>
