@@ -25,6 +25,25 @@ DP_INLINE int dp_is_encapsulated(struct dp_ctx *ctx)
     return bpf_skb_adjust_room(ctx, 0, BPF_ADJ_ROOM_MAC, dp_tunnel_room_flags(0, 1)) != -EINVAL;
 }
 
+/* The lengths are in UDP's header and its pseudo header, the pseudo header inside, which counts against them, and in
+ * IPv6's header inside; IPv4's has a checksum that balances its own. */
+DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *frame)
+{
+    __u32 size = ctx->gso_size;
+    const __u8 *tcp = size && frame->has & DP_HAS_TCP ? dp_at(ctx, frame->l4 & DP_OFS_MASK, DP_TCP_LEN) : 0;
+    __u32 payload, less;
+
+    if (!tcp) {
+        return 0;
+    }
+    payload = ctx->len - (frame->l4 & DP_OFS_MASK) - (tcp[12] >> 4) * 4;
+    if (payload < size || payload > MAX_IP_LEN || payload % size) {
+        return 0;
+    }
+    less = (__u16) ~dp_htons(payload - size).raw;
+    return frame->has & DP_HAS_IP6 ? 2 * less : less;
+}
+
 DP_INLINE int dp_needs_detour(struct dp_ctx *ctx) { return ctx->gso_size != 0; }
 
 DP_STAGE int dp_checksum_pending(struct dp_ctx *ctx, const struct dp_frame *frame);

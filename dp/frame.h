@@ -84,9 +84,10 @@ struct dp_frame {
     __u32 local_stack;          /* Set before parsing: the frame may be CHECKSUM_PARTIAL. */
     __u32 entropy;              /* For TNL_PUSH: hash of the addresses and ports before all operations.  For TNL_POP:
                                  * bytes from 'l4' to the packet inside. */
-    __u32 left;                 /* After TNL_PUSH_CSUM: DP_LEFT() of the packet inside (dp/tunnel_checksum.h). */
+    __u32 left;                 /* Of TNL_PUSH_CSUM: DP_LEFT() of the packet inside (dp/tunnel_checksum.h), */
+    __u32 shorter;              /* and dp_equal_segments(). */
 };
-_Static_assert(sizeof(struct dp_frame) == 32, "frame layout");
+_Static_assert(sizeof(struct dp_frame) == 36, "frame layout");
 
 DP_INLINE int dp_is_vlan(dp_be16 eth_type)
 {

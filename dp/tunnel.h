@@ -316,29 +316,29 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
 /* Likewise with a checksum in the UDP or GRE header.  Returns as dp_tunnel_push(), or DP_DETOUR. */
 DP_INLINE int dp_tunnel_push_csum(struct dp_ctx *ctx, struct dp_frame *frame, union dp_key *key, const struct dp_op *op)
 {
-    __u32 left = 0;
     int reason;
 
-    if (DP_TAKES_SKBS && op->u.tunnel_push.again) {
-        left = frame->left;
-    } else if (DP_TAKES_SKBS && frame->has & DP_HAS_BACK) {
-        left = DP_LEFT_ALL;
-    } else if (DP_TAKES_SKBS && dp_needs_detour(ctx)) {
-        return DP_DETOUR;
-    } else if (DP_TAKES_SKBS && frame->has & DP_HAS_LEFT) {
-        left = DP_LEFT(frame->l4 + op->u.tunnel_push.len, frame->has & DP_HAS_TCP ? DP_TCP_CSUM_OFS : DP_UDP_CSUM_OFS);
+    if (DP_TAKES_SKBS && !op->u.tunnel_push.again) {
+        frame->left = 0;
+        frame->shorter = dp_equal_segments(ctx, frame);
+        if (frame->has & DP_HAS_BACK) {
+            frame->left = DP_LEFT_ALL;
+        } else if (frame->shorter || frame->has & DP_HAS_LEFT) {
+            frame->left = DP_LEFT(frame->l4 + op->u.tunnel_push.len,
+                                  frame->has & DP_HAS_TCP ? DP_TCP_CSUM_OFS : DP_UDP_CSUM_OFS);
+        } else if (dp_needs_detour(ctx)) {
+            return DP_DETOUR;
+        }
     }
     reason = dp_tunnel_push(ctx, frame, key, op);
     if (reason) {
         return reason;
     }
-    if (DP_TAKES_SKBS) {
-        frame->left = left;
-        if (left == DP_LEFT_ALL) {
-            frame->has &= ~DP_HAS_OUTER;
-        }
+    if (DP_TAKES_SKBS && frame->left == DP_LEFT_ALL) {
+        frame->has &= ~DP_HAS_OUTER;
     }
-    return dp_tunnel_checksum(ctx, frame->l4, frame->has & DP_HAS_IP6, frame->has & DP_HAS_UDP, left);
+    return dp_tunnel_checksum(ctx, frame->l4, frame->has, DP_TAKES_SKBS ? frame->left : 0,
+                              DP_TAKES_SKBS ? frame->shorter : 0);
 }
 
 /* The packet goes into a tunnel by the routes of the host, when it is sent to the tunnel's port.  Returns

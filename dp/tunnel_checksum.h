@@ -62,16 +62,23 @@ DP_INLINE __u64 dp_tunnel_sum_pseudo(struct dp_ctx *ctx, __u32 ofs, __u32 ip6)
     return sum;
 }
 
-/* Writes the checksum of the UDP header at 'ofs', or of the GRE header, after dp_tunnel_push().  Of a packet that is
- * still to be segmented the field gets the sum of the pseudo header, with the length of the whole, from which each
- * segment's is made (net/ipv4/udp_offload.c, __skb_udp_tunnel_segment()).  Returns DP_REASON_FORWARDED. */
-DP_STAGE int dp_tunnel_checksum(struct dp_ctx *ctx, __u32 ofs, __u32 ip6, __u32 is_udp, __u32 left)
+/* Writes the checksum of the UDP header at 'ofs', or of the GRE header, after dp_tunnel_push().  'has' is the frame's
+ * (DP_HAS_*).  Of a packet that is still to be segmented (DP_LEFT_ALL) the field gets the sum of the pseudo header,
+ * with the length of the whole, from which each segment's is made (__skb_udp_tunnel_segment(), net/ipv4/udp_offload.c).
+ * If its segments have one checksum, which the kernel copies, it gets that: 'shorter' is dp_equal_segments().  Returns
+ * DP_REASON_FORWARDED. */
+DP_STAGE int dp_tunnel_checksum(struct dp_ctx *ctx, __u32 ofs, __u32 has, __u32 left, __u32 shorter)
 {
-    __u32 at = (ofs & 63) + (is_udp ? DP_UDP_CSUM_OFS : 4);
-    __u8 *field = dp_at(ctx, at, 2);
+    __u32 ip6 = has & DP_HAS_IP6, is_udp = has & DP_HAS_UDP;
     __u16 before, checksum;
     __u64 sum = 0;
+    __u8 *field;
+    __u32 at;
 
+    DP_OPAQUE(ip6);                     /* The verifier is to see branches, not arithmetic with a bit. */
+    DP_OPAQUE(is_udp);
+    at = (ofs & 63) + (is_udp ? DP_UDP_CSUM_OFS : 4);
+    field = dp_at(ctx, at, 2);
     if (!field) {
         return 0;
     }
@@ -83,7 +90,7 @@ DP_STAGE int dp_tunnel_checksum(struct dp_ctx *ctx, __u32 ofs, __u32 ip6, __u32 
     if (!DP_TAKES_SKBS || !left) {
         sum += dp_tunnel_sum_all(ctx, ofs & 63);
     } else if (left != DP_LEFT_ALL) {
-        sum += dp_tunnel_sum_left(ctx, ofs & 63, left);
+        sum += dp_tunnel_sum_left(ctx, ofs & 63, left) + shorter;
     }
     checksum = dp_csum_fold(sum);
     if (!DP_TAKES_SKBS || left != DP_LEFT_ALL) {

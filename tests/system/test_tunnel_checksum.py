@@ -77,6 +77,8 @@ def rows():
         found.append(Row(f"{kind}, routed before", kind, payload, head, f"{edit},", tuple(fields.items())))
     found += [Row(f"{kind}, a tag for the outer packet", kind, sockets.BIG, head, tag=bytes.fromhex("81000009"))
               for kind in ("tcp4", "tcp6")]
+    found += [Row(f"{kind}, {head.name}, exactly three segments{', to two ends' * twice}", kind, EXACT, head, twice=twice)
+              for head in OUTERS for kind in ("tcp4", "tcp6") for twice in (False, True)]
     found += [Row(f"{kind}, {head.name}, to two ends", kind, sockets.BIG if sockets.gso_size(kind) else ODD[:333], head, twice=True)
               for head in OUTERS for kind in ("tcp4", "tcp6", "udp4", "udpsegments4")]
     return found + [Row("in a tunnel already", "udptunnel4", sockets.SMALL, head, fits=False)]
@@ -221,6 +223,18 @@ def is_whole(red, far):
     traffic.tcp(red, far, "10.0.0.9", size=1 << 20)
     packets, count = (after - value for after, value in zip(tunnel_world.received(far), before))
     return count / packets > 3000
+
+
+def test_segments_of_one_length(world, switch, host):
+    """All have one outer checksum: the kernel copies it, and only packets with a shorter last segment take the detour."""
+    def on_detour():
+        return int(lab.run("cat", f"/sys/class/net/{DEVICE}/statistics/tx_packets"))
+    red, far = connect(world, switch, host)
+    assert is_whole(red, far)
+    detours, packets = on_detour(), tunnel_world.received(far)[0]
+    traffic.tcp(red, far, "10.0.0.9", size=8 << 20)
+    detours, packets = on_detour() - detours, tunnel_world.received(far)[0] - packets
+    assert detours < packets / 2 and packets > 100, (detours, packets)
 
 
 def lost(switch):
