@@ -111,18 +111,27 @@ DP_INLINE __u32 dp_tag_beside(struct dp_ctx *ctx)
     return u.raw;
 }
 
-/* Length of the longest frame that a wire will carry of the packet; ~0 if nobody here knows.  A packet with GSO of TCP
- * is in no tunnel: its segments have its headers. */
+/* Where the payload of a packet begins that is in no tunnel, whose segments get its headers; 0: GSO of something else
+ * than TCP, or none. */
+DP_INLINE __u32 dp_tcp_payload(struct dp_ctx *ctx, const struct dp_frame *frame)
+{
+    __u32 l4 = frame->l4 & DP_OFS_MASK;
+    const __u8 *tcp = ctx->gso_size && frame->has & DP_HAS_TCP ? dp_at(ctx, l4, DP_TCP_LEN) : 0;
+
+    return tcp ? l4 + (tcp[12] >> 4) * 4 : 0;
+}
+
+/* Length of the longest frame that a wire will carry of the packet; ~0 if nobody here knows. */
 DP_INLINE __u32 dp_longest(struct dp_ctx *ctx, const struct dp_frame *frame)
 {
     __u32 tag = dp_tag_beside(ctx) ? DP_VLAN_LEN : 0;
-    const __u8 *tcp;
+    __u32 payload;
 
     if (!ctx->gso_size) {
         return frame->len + tag;
     }
-    tcp = frame->has & DP_HAS_TCP ? dp_at(ctx, frame->l4 & DP_OFS_MASK, DP_TCP_LEN) : 0;
-    return tcp ? frame->l4 + (tcp[12] >> 4) * 4 + ctx->gso_size + tag : ~0u;
+    payload = dp_tcp_payload(ctx, frame);
+    return payload ? payload + ctx->gso_size + tag : ~0u;
 }
 
 DP_INLINE int dp_tag_push(struct dp_ctx *ctx, dp_be16 tpid, dp_be16 tci)

@@ -29,18 +29,18 @@ DP_INLINE int dp_is_encapsulated(struct dp_ctx *ctx)
  * IPv6's header inside; IPv4's has a checksum that balances its own. */
 DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *frame)
 {
+    __u32 begin = dp_tcp_payload(ctx, frame);
     __u32 size = ctx->gso_size;
-    const __u8 *tcp = size && frame->has & DP_HAS_TCP ? dp_at(ctx, frame->l4 & DP_OFS_MASK, DP_TCP_LEN) : 0;
-    __u32 payload, less;
+    __u32 len, less;
 
-    if (!tcp) {
+    if (!begin || !size) {
         return 0;
     }
-    payload = ctx->len - (frame->l4 & DP_OFS_MASK) - (tcp[12] >> 4) * 4;
-    if (payload < size || payload > MAX_IP_LEN || payload % size) {
+    len = ctx->len - begin;
+    if (len < size || len > MAX_IP_LEN || len % size) {
         return 0;
     }
-    less = (__u16) ~dp_htons(payload - size).raw;
+    less = (__u16) ~dp_htons(len - size).raw;
     return frame->has & DP_HAS_IP6 ? 2 * less : less;
 }
 
