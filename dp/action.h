@@ -275,7 +275,7 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
         break;
     DP_OPERATION(HASH)
         key->dp_hash = op->u.hash.alg == DP_HASH_SYM_L4 ? dp_rss_symmetric(key, op->u.hash.basis)
-            : dp_rss_l4(key, frame->has, op->u.hash.basis);
+            : dp_rss_l4(key, op->u.hash.basis);
         break;
     DP_OPERATION(CT_CLEAR)
         key->ct_mark = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The value of the hash action, dp_hash.  Both tiers must choose the same bucket of a select group for the
  * same connection, so this computes what odp_execute_actions() does (lib/odp-execute.c, lib/flow.c, lib/hash.h) in a
- * build for baseline x86-64: MurmurHash3 over addresses, protocol and ports. */
+ * build for baseline x86-64: MurmurHash3 over addresses, protocol and ports, of a packet whose hash is known: a lookup
+ * gives each packet one. */
 #ifndef DP_RSS_H
 #define DP_RSS_H 1
 
@@ -46,22 +47,6 @@ DP_INLINE __u32 dp_rss_addresses(__u32 hash, const union dp_key *key)
     return dp_rss_add64(hash, key->ip6_dst[1]);
 }
 
-/* Source to destination.  'has' tells whether the packet has ports (dp/frame.h). */
-DP_INLINE __u32 dp_rss_l4(const union dp_key *key, __u16 has, __u32 basis)
-{
-    int flow = !(has & (DP_HAS_TCP | DP_HAS_UDP));
-    __u32 hash = dp_rss_addresses(flow ? basis : 0, key);
-    __u8 proto = key->ip_proto;
-
-    hash = dp_rss_add(hash, proto);
-    if (!flow || proto == DP_IP_TCP || proto == DP_IP_UDP || proto == DP_IP_SCTP || proto == DP_IP_ICMP
-        || proto == DP_IP_ICMP6) {
-        hash = dp_rss_add(hash, key->w[3]);
-    }
-    hash = dp_rss_finish(hash, 42);
-    return flow ? hash : dp_rss_finish(dp_rss_add(dp_rss_add(hash, 0), basis), 8);
-}
-
 /* miniflow_hash_5tuple(): what Open vSwitch has as a packet's hash, by which it also chooses the source ports of
  * tunnels. */
 DP_INLINE __u32 dp_rss_5tuple(const union dp_key *key)
@@ -82,6 +67,12 @@ DP_INLINE __u32 dp_rss_5tuple(const union dp_key *key)
         hash = dp_rss_add(hash, key->w[3]);
     }
     return dp_rss_finish(hash, 42);
+}
+
+/* Source to destination. */
+DP_INLINE __u32 dp_rss_l4(const union dp_key *key, __u32 basis)
+{
+    return dp_rss_finish(dp_rss_add(dp_rss_add(dp_rss_5tuple(key), 0), basis), 8);
 }
 
 /* The same in both directions.  Ports of UDP are left out, as in Open vSwitch. */

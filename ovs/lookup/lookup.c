@@ -243,7 +243,9 @@ dpif_xdp_key_from_packet(struct dp_packet *packet, struct dpif_xdp_key *key,
     uint32_t hash;
 
     miniflow_extract(packet, &key->mf);
-    if (OVS_LIKELY(dp_packet_rss_valid(packet))) {
+    /* The hash of a packet that comes again is that of the headers that it has
+     * now, as in programs: by it, groups choose buckets (dp/rss.h). */
+    if (OVS_LIKELY(dp_packet_rss_valid(packet) && !recirc_depth)) {
         hash = dp_packet_get_rss_hash(packet);
     } else {
         hash = miniflow_hash_5tuple(&key->mf, 0);

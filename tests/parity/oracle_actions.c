@@ -355,6 +355,7 @@ static void run_theirs(const uint8_t *frame, size_t len, const struct ofpbuf *ac
     pkt_metadata_init(&packet->md, u32_to_odp(PARITY_IN_PORT));
     flow_extract(packet, &flow);
     hash_at_first = flow_hash_5tuple(&flow, 0);
+    dp_packet_set_rss_hash(packet, hash_at_first);      /* As a lookup does. */
     dp_packet_batch_init_packet(&batch, packet);
     odp_execute_actions(outcome, &batch, true, actions->data, actions->size, execute_cb);
 }

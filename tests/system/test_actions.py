@@ -113,6 +113,35 @@ def test_group_select(network):
     assert {frame[34:36] for frame in again} == {frame[34:36] for frame in green}
 
 
+@pytest.mark.parametrize("translated", (False, True), ids=("", "nat"))
+def test_group_by_hash_of_the_packet(network, translated):
+    """The first packet, which the engine sends, gets the hash that later ones get from programs: also of a protocol without ports,
+    and of what NAT changed before."""
+    switch = network.switch
+    switch.ofctl("add-group", "br0", "group_id=1,type=select,selection_method=dp_hash,"
+                 + ",".join(["bucket=output:to-green"] * 16))
+    if translated:
+        network.green.run("ip", "neigh", "add", "10.0.0.77", "lladdr", lab.mac_of(network.red), "dev", "eth0")
+        switch.flows("br0", "arp,actions=NORMAL", "in_port=to-red,icmp,actions=ct(commit,nat(src=10.0.0.77),table=1)",
+                     "table=1,in_port=to-red,actions=group:1", "in_port=to-green,icmp,actions=ct(nat,table=2)",
+                     "table=2,actions=output:to-red")
+    else:
+        switch.flows("br0", "arp,actions=NORMAL", "in_port=to-red,icmp,actions=group:1", "in_port=to-green,icmp,actions=to-red")
+    assert traffic.ping(network.red, "10.0.0.2", count=4) == 4
+    if switches.DATAPATH == "xdp":          # The program that tracks connections is loaded when the first flow asks for it.
+        def in_programs():
+            traffic.ping(network.red, "10.0.0.2")
+            return all(re.search("dp:(xdp|tcx|both)", flow) for flow in switch.dump_flows("-m") if "in_port(to-red)" in flow
+                       and "proto=1" in flow)
+        lab.wait_until(in_programs, "programs that run the flows")
+    for _ in range(4):
+        switch.appctl("revalidator/purge")
+        assert traffic.ping(network.red, "10.0.0.2", count=4) == 4
+        hashed = [flow for flow in switch.dump_flows("-m") if "dp_hash(0x" in flow and not re.search(r"dp_hash\(0x\w+/0\)", flow)]
+        assert len(hashed) == 1, hashed
+        assert switches.DATAPATH != "xdp" or re.search("dp:(xdp|tcx|both)", hashed[0]), hashed
+
+
 def test_mirror(network):
     network.switch.expected.append("reserved exclusively for mirroring")
     network.switch.vsctl("--", "--id=@blue", "get", "port", "to-blue", "--", "--id=@m", "create", "mirror", "name=m",
