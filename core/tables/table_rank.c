@@ -10,12 +10,13 @@ void oxdp_table_rank_masks(struct oxdp_table *t)
     uint64_t packets[DP_MAX_MASKS + 1] = { 0 };
     uint64_t recent[DP_MAX_MASKS + 1];
 
-    for (uint32_t i = 0; i < t->mem.n_flows; i++) {
+    for (uint32_t i = 0, left = t->mem.n_flows - t->n_free_flows - t->n_limbo_flows; left && i < t->mem.n_flows; i++) {
         if (t->mem.flows[i].mask) {
             struct dp_stats stats;
 
             oxdp_table_stats(t, i, &stats);
             packets[t->mem.flows[i].mask] += stats.packets;
+            left--;
         }
     }
     for (int i = 1; i <= DP_MAX_MASKS; i++) {
