@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/transport.h"
+#include "dp/crc32c.h"
 
 static bool complete_sum(const struct oxdp_transport *t, size_t offset, size_t len);
 static bool complete_sctp(const struct oxdp_transport *t);
@@ -56,29 +57,12 @@ static bool complete_sum(const struct oxdp_transport *t, size_t offset, size_t l
     return true;
 }
 
-/* CRC32c over the packet with the field as 0: RFC 9260 appendix A.  A right checksum of 0 is written
- * again. */
+/* A right checksum of 0 is written again. */
 static bool complete_sctp(const struct oxdp_transport *t)
 {
-    /* By the low 4 bits: reflected polynomial 0x82f63b78. */
-    static const uint32_t crc32c[16] = {
-        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
-    };
-    static const uint8_t unset[4];
-    uint32_t crc = 0xffffffff;
-
-    if (memcmp(t->data + 8, unset, sizeof unset)) {
+    if (dp_load32(t->data + 8)) {
         return false;
     }
-    for (size_t i = 0; i < t->len; i++) {
-        crc = crc >> 4 ^ crc32c[(crc ^ t->data[i]) & 0xf];
-        crc = crc >> 4 ^ crc32c[(crc ^ t->data[i] >> 4) & 0xf];
-    }
-    crc = ~crc;
-
-    uint8_t bytes[4] = { crc, crc >> 8, crc >> 16, crc >> 24 };
-
-    memcpy(t->data + 8, bytes, sizeof bytes);
+    dp_store32(t->data + 8, dp_le32(dp_crc32c_sctp(t->data, t->len)));
     return true;
 }

@@ -8,13 +8,15 @@
 #define DP_CT_QUOTED 8          /* Bytes of the transport header that an ICMPv4 error quotes at least. */
 
 /* Ports, or id and types, of the quoted packet whose transport header of 'len' bytes is at run->inner_l4. */
-DP_INLINE int dp_ct_quoted_l4(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 len)
+DP_INLINE int dp_ct_quoted_l4(struct dp_ctx *ctx, const struct dp_ct_action *action, struct dp_ct_run *run, __u32 len)
 {
     struct dp_ct_tuple *t = &run->tuple;
     __u32 least = 0;
 
     if (t->proto == DP_IP_TCP) {
         least = t->v6 ? DP_TCP_LEN : DP_CT_QUOTED;
+    } else if (t->proto == DP_IP_SCTP && action->flags & DP_CT_SCTP) {
+        least = t->v6 ? DP_SCTP_LEN : DP_CT_QUOTED;
     } else if (t->proto == DP_IP_UDP || dp_ct_is_icmp(t)) {
         least = DP_CT_QUOTED;
     } else {
@@ -28,14 +30,14 @@ DP_INLINE int dp_ct_quoted_l4(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 l
 
 /* run->tuple becomes that of an answer to the packet that the ICMP error quotes.  Returns 0 if it is damaged, or was
  * not sent by whom the error goes to. */
-DP_STAGE int dp_ct_error(struct dp_ctx *ctx, struct dp_ct_run *run)
+DP_STAGE int dp_ct_error(struct dp_ctx *ctx, const struct dp_ct_action *action, struct dp_ct_run *run)
 {
     struct dp_ct_tuple *t;
     struct dp_ct_tuple quoted;
     __u32 l3, end;
     const __u8 *ip;
 
-    if (!run) {
+    if (!action || !run) {
         return 0;
     }
     t = &run->tuple;
@@ -76,7 +78,7 @@ DP_STAGE int dp_ct_error(struct dp_ctx *ctx, struct dp_ct_run *run)
     }
     run->inner_l3 = l3;
     run->related = 1;
-    if (!dp_ct_quoted_l4(ctx, run, end - run->inner_l4)) {
+    if (!dp_ct_quoted_l4(ctx, action, run, end - run->inner_l4)) {
         return 0;
     }
     quoted = *t;

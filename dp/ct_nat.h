@@ -106,6 +106,31 @@ DP_INLINE int dp_ct_is_taken(struct dp_ctx *ctx, struct dp_ct_run *run, __u32 no
     return dp_ct_find(ctx, &run->reply, now) != 0;
 }
 
+/* Never in programs: dp_ct_op_read(). */
+DP_INLINE int dp_ct_has_sctp_ports(const struct dp_ct_tuple *t)
+{
+    return DP_CT_IN_ENGINE && t->proto == DP_IP_SCTP && t->l4[0];
+}
+
+/* Whether NAT chooses an id for the connection of 't', as it chooses ports for others. */
+DP_INLINE int dp_ct_chooses_id(const struct dp_ct_action *action, const struct dp_ct_tuple *t)
+{
+    return action->flags & DP_CT_ICMP_ID && t->proto == DP_IP_ICMP && !t->v6;
+}
+
+/* Gives end 'i' of 't' a port (host byte order), or both ends that id. */
+DP_INLINE void dp_ct_put_port(struct dp_ct_tuple *t, int i, __u32 port)
+{
+    __u16 raw = dp_htons(port).raw;
+
+    if (DP_CT_IN_ENGINE && t->proto == DP_IP_ICMP) {
+        t->l4[0] = DP_CT_L4(raw, DP_CT_L4_TYPE(t->l4[0]));
+        t->l4[1] = DP_CT_L4(raw, DP_CT_L4_TYPE(t->l4[1]));
+        return;
+    }
+    t->l4[i & 1] = DP_CT_L4(raw, 0);
+}
+
 /* Gives end 'i' of run->reply the next port.  Returns whether nobody has that tuple.  A stage, because the verifier
  * would follow each port of dp_ct_choose_port() for itself. */
 DP_STAGE int dp_ct_try_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, struct dp_ct_ports_of *ports, __u32 now)
@@ -117,7 +142,7 @@ DP_STAGE int dp_ct_try_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i, st
     }
     port = ports->next;
     ports->next = port < ports->min || port >= ports->max ? ports->min : port + 1;
-    run->reply.l4[i & 1] = DP_CT_L4(dp_htons(port).raw, 0);
+    dp_ct_put_port(&run->reply, i, port);
     return !dp_ct_is_taken(ctx, run, now);
 }
 
@@ -146,11 +171,12 @@ DP_STAGE int dp_ct_choose_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i,
         ports->tries /= 2;
         ports->next = ports->min + ((ports->first * 0x9e3779b1u + round * 0x85ebca6bu) >> 8) % range;
     }
-    run->reply.l4[i & 1] = DP_CT_L4(dp_htons(ports->first).raw, 0);
+    dp_ct_put_port(&run->reply, i, ports->first);
     return 0;
 }
 
-/* Makes run->reply what replies to the connection of run->tuple will have.  Returns 0 if the range is exhausted. */
+/* Makes run->reply what replies to the connection of run->tuple will have.  Returns 0 if the range is exhausted, or if a
+ * program would have to look for an id. */
 DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
 {
     struct dp_ct_ports_of src, dst;
@@ -175,13 +201,14 @@ DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     if (action->nat.min[0] || action->nat.min[1]) {
         dp_ct_pick_address(&action->nat, reply->v6, hash, reply->addr[action->flags & DP_CT_TO_SRC ? 1 : 0]);
     }
-    if (run->tuple.proto != DP_IP_TCP && run->tuple.proto != DP_IP_UDP) {
-        return !dp_ct_is_taken(ctx, run, now);
+    if (run->tuple.proto != DP_IP_TCP && run->tuple.proto != DP_IP_UDP && !dp_ct_has_sctp_ports(&run->tuple)
+        && !(DP_CT_IN_ENGINE && dp_ct_chooses_id(action, &run->tuple))) {
+        return !(dp_ct_chooses_id(action, &run->tuple) && action->flags & DP_CT_TO_PORTS) && !dp_ct_is_taken(ctx, run, now);
     }
     dp_ct_source_ports(action, &run->tuple, hash, &src);
     dst.first = dst.min = dst.max = dp_ct_port(&run->tuple, 1);
-    reply->l4[1] = DP_CT_L4(dp_htons(src.first).raw, 0);
-    if (action->flags & DP_CT_TO_DST && action->flags & DP_CT_TO_PORTS) {
+    dp_ct_put_port(reply, 1, src.first);
+    if (action->flags & DP_CT_TO_DST && action->flags & DP_CT_TO_PORTS && run->tuple.proto != DP_IP_ICMP) {
         dp_ct_ports_of_range(&action->nat, hash, &dst);
         if (dp_ct_choose_port(ctx, run, 0, &dst, now)) {
             return 1;
@@ -243,6 +270,31 @@ DP_INLINE __u64 dp_ct_put_ports(struct dp_ctx *ctx, __u32 l4, const struct dp_ct
     return changes;
 }
 
+/* Likewise, of the SCTP message of 'l4_len' bytes at 'l4', with its checksum if it is there. */
+DP_INLINE void dp_ct_put_sctp_ports(struct dp_ctx *ctx, __u32 l4, __u32 l4_len, const struct dp_ct_tuple *t)
+{
+    __u8 *sctp = dp_at(ctx, l4, l4_len);
+    __u32 old = sctp ? dp_load32(sctp) : 0;
+
+    dp_ct_put_ports(ctx, l4, t);
+    if (sctp && l4_len >= DP_SCTP_LEN) {
+        dp_store32(sctp + 8, dp_load32(sctp + 8)
+                   ^ dp_le32(dp_crc32c_change(dp_le32(old ^ dp_load32(sctp)), l4_len - 4)));
+    }
+}
+
+/* The id of the ICMP message at 'l4', a question or an answer, becomes that of 't'. */
+DP_INLINE void dp_ct_put_id(struct dp_ctx *ctx, __u32 l4, const struct dp_ct_tuple *t)
+{
+    __u8 *icmp = dp_at(ctx, l4, DP_ICMP_LEN);
+    __u16 id = DP_CT_L4_PORT(t->l4[0]);
+
+    if (icmp && dp_ct_icmp_answer(0, icmp[0]) >= 0) {
+        dp_csum_transport(ctx, l4 + 2, dp_csum_change16(dp_load16(icmp + 4), id), 0);
+        dp_store16(icmp + 4, id);
+    }
+}
+
 /* A packet whose headers are at 'l3' and 'l4', 'l4_len' bytes of transport, gets the addresses of 't' reversed: its
  * source (or else its destination) and its ports. */
 DP_INLINE void dp_ct_rewrite(struct dp_ctx *ctx, __u32 l3, __u32 l4, __u32 l4_len, const struct dp_ct_tuple *t, int src)
@@ -267,6 +319,10 @@ DP_INLINE void dp_ct_rewrite(struct dp_ctx *ctx, __u32 l3, __u32 l4, __u32 l4_le
         }
     } else if (proto == DP_IP_ICMP6 && t->v6 && l4_len >= 4) {
         dp_csum_transport(ctx, l4 + 2, pseudo, DP_CSUM_PSEUDO);
+    } else if (DP_CT_IN_ENGINE && proto == DP_IP_ICMP && !t->v6 && l4_len >= DP_ICMP_LEN) {
+        dp_ct_put_id(ctx, l4, t);
+    } else if (dp_ct_has_sctp_ports(t)) {
+        dp_ct_put_sctp_ports(ctx, l4, l4_len, t);
     }
 }
 

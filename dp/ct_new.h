@@ -398,6 +398,10 @@ DP_STAGE int dp_ct_fill(struct dp_ctx *ctx, const struct dp_ct_run *run, const s
     life->window[1] = words.window[1];
     life->used = now;
     life->version++;
+    if (DP_CT_IN_ENGINE && run->tuple.proto == DP_IP_ICMP
+        && DP_CT_L4_PORT(run->tuple.l4[0]) != DP_CT_L4_PORT(run->reply.l4[0])) {
+        flags |= DP_CT_KEY_ENGINE;
+    }
     flags |= DP_CT_FILL_MORE(ctx, run, action, index);
     DP_WRITE_ONCE(life->state, words.state);
     DP_WRITE_ONCE(key->flags, flags | (run->tuple.v6 ? DP_CT_KEY_V6 : 0));
@@ -497,7 +501,8 @@ DP_INLINE int dp_ct_make(struct dp_ctx *ctx, struct dp_ct_run *run, const struct
         return DP_CT_REFUSED;
     }
     if (!dp_ct_choose(ctx, run, action, now)) {
-        return dp_ct_refuse(ctx, run, DP_CT_REFUSED_NAT);
+        return !DP_CT_IN_ENGINE && dp_ct_chooses_id(action, &run->tuple) ? DP_CT_LOCKED
+            : dp_ct_refuse(ctx, run, DP_CT_REFUSED_NAT);
     }
     first = dp_ct_bucket_of(ctx, head, &run->tuple, &hash);
     second = dp_ct_bucket_of(ctx, head, &run->reply, &hash);

@@ -4,7 +4,7 @@
  * CT is the first operation of its flow; others may follow.  What it can refuse, it refuses before it changes anything:
  * then the engine executes the whole flow, or what is left of it from this ct() on.  It leaves to the engine
  *
- *   - fragments, ICMP errors, IPv6 with extension headers;
+ *   - fragments, ICMP errors, IPv6 with extension headers, SCTP with ports (DP_CT_SCTP);
  *   - connections whose packets a helper reads, and new ones in zones where a helper expects some;
  *   - a mark or label that changes of a connection that is there;
  *   - a packet that the same zone has translated before;
@@ -88,6 +88,9 @@ DP_STAGE int dp_ct_op_read(struct dp_ctx *ctx, const struct dp_frame *frame, con
             return -DP_REASON_UP_CT;
         }
         kind = dp_ct_packet(ctx, frame, frame->has & DP_HAS_IP6 ? 1 : 0, &here->action, &here->run);
+    }
+    if (DP_UNLIKELY(here->run.proto == DP_IP_SCTP && here->action.flags & DP_CT_SCTP)) {
+        return -DP_REASON_UP_CT;
     }
     return kind > 1 ? -DP_REASON_UP_CT_ERROR : kind;
 }

@@ -6,6 +6,7 @@
 #define DP_CT_PACKET_H 1
 
 #include "dp/checksum.h"
+#include "dp/crc32c.h"
 #include "dp/ct.h"
 
 #define DP_TCP_FIN 0x01
@@ -21,9 +22,11 @@
 #define DP_TCP_WSCALE_MAX 14
 
 #ifdef __bpf__
+#define DP_CT_IN_ENGINE 0       /* What programs leave to it is not compiled into them. */
 #define DP_CT_EXTENSIONS 6      /* IPv6 extension headers that are passed over. */
 #define DP_CT_REACH 0x3fff      /* A bound for the verifier, larger than any offset of a frame. */
 #else
+#define DP_CT_IN_ENGINE 1
 #define DP_CT_EXTENSIONS 8192
 #define DP_CT_REACH 0xffffffff
 #endif
@@ -223,6 +226,39 @@ DP_INLINE int dp_ct_read_udp(struct dp_ctx *ctx, struct dp_ct_run *run)
         && dp_ct_ports(ctx, &run->tuple, run->l4);
 }
 
+/* Whether the message of 'len' bytes whose headers are at 'l4' is made of whole chunks, each padded to four bytes (RFC 9260
+ * section 3.2). */
+DP_INLINE int dp_ct_sctp_is_whole(struct dp_ctx *ctx, __u32 l4, __u32 len)
+{
+    __u32 ofs = DP_SCTP_LEN;
+
+    while (ofs < len) {
+        const __u8 *chunk = len - ofs >= 4 ? dp_at(ctx, l4 + ofs, 4) : 0;
+        __u32 size = chunk ? dp_ntohs(dp_load_be16(chunk + 2)) : 0;
+
+        if (size < 4) {
+            return 0;
+        }
+        ofs += (size + 3) / 4 * 4;
+    }
+    return ofs == len;
+}
+
+/* Whether SCTP's checksum of the message is right: it is computed over zeros in its place. */
+DP_INLINE int dp_ct_sctp_is_good(struct dp_ctx *ctx, __u32 l4, __u32 len)
+{
+    const __u8 *sctp = dp_at(ctx, l4, len);
+
+    return sctp && dp_load32(sctp + 8) == dp_le32(dp_crc32c_sctp(sctp, len));
+}
+
+DP_INLINE int dp_ct_read_sctp(struct dp_ctx *ctx, const struct dp_ct_action *action, struct dp_ct_run *run)
+{
+    return dp_ct_sctp_is_whole(ctx, run->l4, run->l4_len)
+        && (action->flags & DP_CT_GOOD_L4 || dp_ct_sctp_is_good(ctx, run->l4, run->l4_len))
+        && dp_ct_ports(ctx, &run->tuple, run->l4);
+}
+
 /* The type that answers ICMP type 'type', or -1: it neither asks nor answers. */
 DP_INLINE int dp_ct_icmp_answer(int v6, __u8 type)
 {
@@ -337,6 +373,9 @@ DP_STAGE int dp_ct_packet(struct dp_ctx *ctx, const struct dp_frame *frame, int 
 
     run->icmp_type = l4 ? *l4 : 0;
     if (t->proto == DP_IP_TCP ? !dp_ct_read_tcp(ctx, run) : t->proto == DP_IP_UDP ? !dp_ct_read_udp(ctx, run) : 0) {
+        return 0;
+    }
+    if (DP_CT_IN_ENGINE && t->proto == DP_IP_SCTP && action->flags & DP_CT_SCTP && !dp_ct_read_sctp(ctx, action, run)) {
         return 0;
     }
     if (icmp && run->l4_len < DP_ICMP_LEN) {

@@ -204,7 +204,7 @@ DP_INLINE int dp_ct(struct dp_ctx *ctx, const struct dp_frame *frame, int v6, co
     __u32 cached = run->ref;
 
     kind = dp_ct_packet(ctx, frame, v6, action, run);
-    if (kind == 2 && !dp_ct_error(ctx, run)) {
+    if (kind == 2 && !dp_ct_error(ctx, action, run)) {
         kind = 0;
     }
     if (cached && kind) {

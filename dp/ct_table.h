@@ -148,7 +148,7 @@ _Static_assert(sizeof(struct dp_ct_key) == 64, "key of a connection layout");
 /* 'flags'.  The first changes while packets read them, the others stay while the entry is one connection's. */
 #define DP_CT_KEY_USED 1        /* Made, and did not leave yet. */
 #define DP_CT_KEY_V6 2
-#define DP_CT_KEY_ENGINE 4      /* Its packets are the engine's: a helper reads them. */
+#define DP_CT_KEY_ENGINE 4      /* Its packets are the engine's: a helper reads them, or NAT changes ICMP's id. */
 #define DP_CT_KEY_RELATED 8     /* Expected by a helper: cold[] has its parent's tuple. */
 #define DP_CT_KEY_OWN_LIMIT 16  /* Counted in its zone's limit, */
 #define DP_CT_KEY_DEFAULT_LIMIT 32      /* or in the default one. */

@@ -143,6 +143,14 @@ dp_packet_batch_swap(struct dp_packet_batch *a, struct dp_packet_batch *b)
 /* Since 3.7 the FTP helper knows EPRT and EPSV over IPv4, too. */
 #define DPIF_XDP_FTP_EXTENDED_IP4 (OXDP_OVS >= 307)
 
+/* Since 3.2 connection tracking knows the ports of SCTP, changes them for NAT,
+ * and verifies chunks and checksum. */
+#define DPIF_XDP_CT_SCTP (OXDP_OVS >= 302)
+
+/* Since 4.0 nat() changes ICMP's id, too, where addresses alone would give two
+ * connections one tuple. */
+#define DPIF_XDP_CT_ICMP_ID (OXDP_OVS >= 400)
+
 /* Since 3.3 a packet is for the helper that the action names, or else for that
  * of its connection, whatever its ports are. */
 #define DPIF_XDP_HELPER_OF_CONNECTION (OXDP_OVS >= 303)

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include "dp/seam_native.h"
+#include "ovs/base/compat.h"
 #include "ovs/state/ct_parse.h"
 
 #include "ct-dpif.h"
@@ -28,6 +29,8 @@ dpif_xdp_ct_parse(const struct nlattr *attr, bool v6,
 
     memset(action, 0, sizeof *action);
     action->timeout_policy = DEFAULT_TP_ID;
+    action->dp.flags = (DPIF_XDP_CT_SCTP ? DP_CT_SCTP : 0)
+                       | (DPIF_XDP_CT_ICMP_ID ? DP_CT_ICMP_ID : 0);
     NL_NESTED_FOR_EACH_UNSAFE (a, left, attr) {
         switch ((enum ovs_ct_attr) nl_attr_type(a)) {
         case OVS_CT_ATTR_FORCE_COMMIT:
