@@ -19,5 +19,6 @@ __wrap_unixctl_command_register(const char *name, const char *usage,
 {
     dpif_xdp_ct_command_take(name, &cb, &aux);
     dpif_xdp_leave_take(name, &cb);
+    dpif_xdp_detrace_take(name, &cb);
     __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }

@@ -47,6 +47,10 @@ bool dpif_xdp_leaving_operate(struct dpif *, struct dpif_op *);
  * '*cb'. */
 void dpif_xdp_leave_take(const char *name, unixctl_cb_func **cb);
 
+/* detrace.c: takes the command 'name', if that is "ofproto/detrace", in the
+ * place of '*cb'. */
+void dpif_xdp_detrace_take(const char *name, unixctl_cb_func **cb);
+
 /* version.c: writes OVS-XDP's version into 'row', in the transaction that is
  * open; takes it away again, in one of its own. */
 void dpif_xdp_version_tell(const struct ovsrec_open_vswitch *row);
