@@ -126,8 +126,13 @@ static int
 construct(struct netdev *netdev)
 {
     char *text = NULL;
-    int error = -oxdp_internal_create(netdev_get_name(netdev), &text);
+    int error;
 
+    /* bridge.c says it; the kernel would say that a number is out of range. */
+    if (strlen(netdev_get_name(netdev)) >= IFNAMSIZ) {
+        return ENAMETOOLONG;
+    }
+    error = -oxdp_internal_create(netdev_get_name(netdev), &text);
     if (error) {
         VLOG_ERR("%s: %s", netdev_get_name(netdev),
                  text ? text : ovs_strerror(error));
