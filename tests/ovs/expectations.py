@@ -11,7 +11,8 @@ A file of expectations has stanzas like this one:
         datapath - ping between two ports on vlan
 
 While the probe, a shell command run in a sandbox, fails, the tests fail (`outcome = fail`) or skip
-(`outcome = skip`).  When it succeeds, and for all other tests, nothing but passing is good.
+(`outcome = skip`).  When it succeeds, and for all other tests, nothing but passing is good.  `outcome = pass` takes back
+what a file before says.
 """
 import configparser
 import pathlib
@@ -33,10 +34,11 @@ def load(paths):
             stanzas.read_file(file)
         for title in stanzas.sections():
             stanza = stanzas[title]
-            if not probe(stanza["probe"]):
-                reason = f"{title}: {stanza['reason']}"
-                for name in stanza["tests"].strip().split("\n"):
-                    expected[name] = (reason, OUTCOMES[stanza["outcome"]])
+            names = stanza["tests"].strip().split("\n")
+            for name in names:
+                expected.pop(name, None)
+            if stanza["outcome"] != "pass" and not probe(stanza["probe"]):
+                expected |= dict.fromkeys(names, (f"{title}: {stanza['reason']}", OUTCOMES[stanza["outcome"]]))
     return expected
 
 

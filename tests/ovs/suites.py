@@ -91,7 +91,7 @@ def prepare(options, name):
     (work / "bin/ovs-vswitchd").symlink_to(daemon(options, name, tree))
     (work / "atconfig").write_text(with_absolute_paths((tree / "tests/atconfig").read_text(), tree, source))
     (work / "atlocal").write_text(for_this_machine((tree / "tests/atlocal").read_text()))
-    return Suite(title, work, script, [HERE / f"expected-{name}.txt"], {**environment(tree, work), **settings}, only)
+    return Suite(title, work, script, expectations_of(name, tree), {**environment(tree, work), **settings}, only)
 
 
 def ovs_tree(tree=None):
@@ -105,6 +105,19 @@ def ovs_tree(tree=None):
         if not (tree / needed).exists():
             raise Unusable(f"{tree} is no built Open vSwitch tree: it has no {needed}")
     return tree.resolve()
+
+
+def expectations_of(name, tree):
+    """The files of expectations of suite 'name' in 'tree', the last one that names a test counts: expected-NAME.txt, and
+    expected-NAME-RELEASE.txt of each release up to the tree's."""
+    release = numbers(re.search(r'^#define PACKAGE_VERSION "(.*)"', (tree / "config.h").read_text(), re.MULTILINE)[1])
+    since = {numbers(path.stem): path for path in HERE.glob(f"expected-{name}-*.txt")}
+    return [HERE / f"expected-{name}.txt", *(since[key] for key in sorted(since) if key <= release)]
+
+
+def numbers(text):
+    """The release in 'text': (3, 5)."""
+    return tuple(map(int, re.search(r"(\d+)\.(\d+)", text).groups()))
 
 
 def source_of(tree):
