@@ -50,8 +50,8 @@ DP_STAGE __u32 dp_crc32c_change(__u32 change, __u32 distance)
     return crc;
 }
 
-/* The checksum of the SCTP message of 'len' bytes at 'sctp', at least a header, over zeros in the field's place.  Stored as
- * dp_le32() of it. */
+/* The checksum of the SCTP message of 'len' bytes at 'sctp', at least a header, over zeros in the field's place.
+ * Stored as dp_le32() of it. */
 DP_INLINE __u32 dp_crc32c_sctp(const __u8 *sctp, __u32 len)
 {
     /* By the low four bits. */

@@ -175,8 +175,8 @@ DP_STAGE int dp_ct_choose_port(struct dp_ctx *ctx, struct dp_ct_run *run, int i,
     return 0;
 }
 
-/* Makes run->reply what replies to the connection of run->tuple will have.  Returns 0 if the range is exhausted, or if a
- * program would have to look for an id. */
+/* Makes run->reply what replies to the connection of run->tuple will have.  Returns 0 if the range is exhausted, or if
+ * a program would have to look for an id. */
 DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struct dp_ct_action *action, __u32 now)
 {
     struct dp_ct_ports_of src, dst;
@@ -203,7 +203,8 @@ DP_STAGE int dp_ct_choose(struct dp_ctx *ctx, struct dp_ct_run *run, const struc
     }
     if (run->tuple.proto != DP_IP_TCP && run->tuple.proto != DP_IP_UDP && !dp_ct_has_sctp_ports(&run->tuple)
         && !(DP_CT_IN_ENGINE && dp_ct_chooses_id(action, &run->tuple))) {
-        return !(dp_ct_chooses_id(action, &run->tuple) && action->flags & DP_CT_TO_PORTS) && !dp_ct_is_taken(ctx, run, now);
+        return !(dp_ct_chooses_id(action, &run->tuple) && action->flags & DP_CT_TO_PORTS)
+            && !dp_ct_is_taken(ctx, run, now);
     }
     dp_ct_source_ports(action, &run->tuple, hash, &src);
     dst.first = dst.min = dst.max = dp_ct_port(&run->tuple, 1);

@@ -226,8 +226,8 @@ DP_INLINE int dp_ct_read_udp(struct dp_ctx *ctx, struct dp_ct_run *run)
         && dp_ct_ports(ctx, &run->tuple, run->l4);
 }
 
-/* Whether the message of 'len' bytes whose headers are at 'l4' is made of whole chunks, each padded to four bytes (RFC 9260
- * section 3.2). */
+/* Whether the message of 'len' bytes at 'l4' is made of whole chunks, each padded to four bytes (RFC 9260 section 3.2).
+ */
 DP_INLINE int dp_ct_sctp_is_whole(struct dp_ctx *ctx, __u32 l4, __u32 len)
 {
     __u32 ofs = DP_SCTP_LEN;

@@ -27,10 +27,12 @@
     X(UP_CT,        UPCALL,  "ct() of a packet that the program cannot read or verify as a whole") \
     X(UP_CT_FRAGMENT, UPCALL, "ct() of a fragment, which is put together first")               \
     X(UP_CT_ERROR,  UPCALL,  "ct() of an ICMP error")                                           \
-    X(UP_CT_HELPER, UPCALL,  "ct() where a helper (FTP, TFTP) reads packets or expects a connection, or NAT changes ICMP's id") \
+    X(UP_CT_HELPER, UPCALL,  "ct() where a helper (FTP, TFTP) reads packets or expects a connection, or NAT changes " \
+                             "ICMP's id")                                                       \
     X(UP_CT_MARK,   UPCALL,  "ct() changes the mark or label of a connection that is there")    \
     X(UP_CT_NAT,    UPCALL,  "ct() of a packet that the same zone has translated")              \
-    X(UP_CT_NEW,    UPCALL,  "ct() makes a connection where another CPU makes one, while tables are adopted, or NAT seeks an ICMP id") \
+    X(UP_CT_NEW,    UPCALL,  "ct() makes a connection where another CPU makes one, while tables are adopted, or NAT " \
+                             "seeks an ICMP id")                                                \
     X(NO_OUTPUT,    DROP,    "the output port is gone")                                         \
     X(NO_MEMORY,    DROP,    "no memory to push or pop a VLAN tag or a tunnel header")                             \
     X(NO_SOCKET,    DROP,    "no AF_XDP socket serves the receive queue")                       \

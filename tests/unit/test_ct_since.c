@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connection tracking as Open vSwitch has it since 3.2 and 4.0, which lib/conntrack of an older one cannot be the oracle of: ports
- * of SCTP, and NAT that changes ICMP's id. */
+/* Connection tracking as Open vSwitch has it since 3.2 and 4.0, of which lib/conntrack of an older one cannot be the
+ * oracle: ports of SCTP, and NAT that changes ICMP's id. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -153,8 +153,8 @@ static void test_sctp_has_ports(void **state)
     }
 }
 
-/* What is damaged is +inv: a checksum, unless it is known to be right; a chunk that is too short, or longer than the message;
- * padding that is missing; a header that is not whole; port 0. */
+/* What is damaged is +inv: a checksum, unless it is known to be right; a chunk that is too short, or longer than the
+ * message; padding that is missing; a header that is not whole; port 0. */
 static void test_sctp_is_verified(void **state)
 {
     struct dp_ct_action make = commit(DP_CT_SCTP), good = commit(DP_CT_SCTP | DP_CT_GOOD_L4);
@@ -197,8 +197,11 @@ static void check_sctp(const struct frame *f, uint32_t src, uint32_t dst, uint16
 /* NAT chooses ports, both ways with the right checksum, and in what an ICMP error quotes. */
 static void test_sctp_is_translated(void **state)
 {
-    struct dp_ct_action make = to_outside(DP_CT_SCTP | DP_CT_TO_PORTS), look = { .zone = 7, .flags = DP_CT_SCTP | DP_CT_NAT };
-    struct frame first = sctp(CLIENT, SERVER, 1000, 2000), second = sctp(OTHER_CLIENT, SERVER, 1000, 2000), answer, error;
+    struct dp_ct_action look = { .zone = 7, .flags = DP_CT_SCTP | DP_CT_NAT };
+    struct dp_ct_action make = to_outside(DP_CT_SCTP | DP_CT_TO_PORTS);
+    struct frame second = sctp(OTHER_CLIENT, SERVER, 1000, 2000);
+    struct frame first = sctp(CLIENT, SERVER, 1000, 2000);
+    struct frame answer, error;
     struct dp_ct_run run;
     struct ct_world w;
 
