@@ -543,9 +543,13 @@ test_key_hash(void **state)
     dp_packet_set_rss_hash(&packet, 12345);
     dpif_xdp_key_from_packet(&packet, &a, 0);
     assert_int_equal(a.hash, 12345);
+
+    /* A packet that recirculates, with other headers perhaps, gets it anew. */
     dpif_xdp_key_from_packet(&packet, &b, 1);
+    assert_int_equal(dp_packet_get_rss_hash(&packet),
+                     miniflow_hash_5tuple(&b.mf, 0));
+    dpif_xdp_key_from_packet(&packet, &a, 0);
     assert_int_not_equal(a.hash, b.hash);
-    assert_int_equal(dp_packet_get_rss_hash(&packet), 12345);
     dp_packet_uninit(&packet);
 
     /* Without 5-tuple, addresses spread flows over the cache. */
