@@ -203,11 +203,11 @@ __wrap_ofproto_ct_zone_limit_protection_update(const char *type,
 
     if (!strcmp(type, dpif_xdp_class.type)) {
         by_own_row = protected;
-    } else if (row < ARRAY_SIZE(types)) {
-        by_row[row] = protected;
-    }
-    if (!is_served(type)) {
+    } else if (!is_served(type)) {
         __real_ofproto_ct_zone_limit_protection_update(type, protected);
+    }
+    if (row < ARRAY_SIZE(types)) {
+        by_row[row] = protected;
     }
     any = by_own_row;
     for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
