@@ -53,7 +53,6 @@ def make(world, switch, host, kind, hook=None, csum=False, ip6=False):
     lab.make_veth("to-far", far)
     lab.add_addresses(red, "eth0", "10.0.0.1/24", "fc00::1/64")
     lab.add_addresses(far, "eth0", "172.16.0.2/24", *(["fd00::2/64"] if ip6 else []))
-    add_device(far, kind, csum, *((HERE[ip6], THERE[ip6]) if ip6 else ()))
     switch.add_bridge("br-phy")
     switch.add_port("to-far", bridge="br-phy",
                     interface=(f"options:xdp-hook={hook}",) if hook and switches.DATAPATH == "xdp" else ())
@@ -62,6 +61,10 @@ def make(world, switch, host, kind, hook=None, csum=False, ip6=False):
     switch.add_bridge("br0")
     switch.add_port("to-red")
     add_tunnel(switch, kind, csum, ip6)
+    # Last, when its packets have somewhere to go: for each that had not, within 30 s the kernel's GRE device reports one that it
+    # does send as unreachable (err_count in net/ipv4/ip_tunnel.c), which resets a connection if that is its SYN's answer.
+    traffic.wait_for_ping(far, HERE[ip6])
+    add_device(far, kind, csum, *((HERE[ip6], THERE[ip6]) if ip6 else ()))
     switch.expected += EARLY
     return red, far
 
