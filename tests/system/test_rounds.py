@@ -5,6 +5,7 @@
 """
 import json
 import re
+import time
 
 import pytest
 
@@ -15,6 +16,7 @@ import wire
 # More than MIN_FLOWS of round.c.
 FLOWS = 4500
 FIRST = 10_000
+BURST = 100             # Frames at once: a queue is lent 384 buffers beforehand (docs/reference/bounds.md).
 MAC = "02:00:00:00:00:01"
 # Where flows run: the hook, other_config, and what they do with a packet.  Those of ENGINE are in the tables of programs and
 # run in the engine; of those of "full" some find no room there.
@@ -66,7 +68,10 @@ class Sender:
         self.switch, self._end, self.sent = switch, end, 0
 
     def send(self, *numbers):
-        for number in numbers:
+        """Not all at once: the engine's thread may have to wake up, and until then a queue has only the buffers that it had."""
+        for count, number in enumerate(numbers, 1):
+            if count % BURST == 0:
+                time.sleep(0.01)
             self._end.send(wire.udp_frame(MAC, "02:00:00:00:00:02", b"round", ports=(FIRST + number, 2000)))
         self.sent += len(numbers)
 
