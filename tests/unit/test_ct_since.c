@@ -186,10 +186,8 @@ static void test_sctp_is_verified(void **state)
     ct_world_destroy(&w);
 }
 
-static void check_sctp(const struct frame *f, uint32_t src, uint32_t dst, uint16_t src_port, uint16_t dst_port)
+static void check(const struct frame *f, struct frame want)
 {
-    struct frame want = sctp(src, dst, src_port, dst_port);
-
     assert_int_equal(f->len, want.len);
     assert_memory_equal(f->data, want.data, want.len);
 }
@@ -213,9 +211,9 @@ static void test_sctp_is_translated(void **state)
     uint16_t port = get16(first.data + L4), other = port ^ 5000 ^ 5001;
 
     assert_in_range(port, 5000, 5001);
-    check_sctp(&first, OUTSIDE, SERVER, port, 2000);
+    check(&first, sctp(OUTSIDE, SERVER, port, 2000));
     assert_int_equal(track(&w, &second, &make, &run), DP_CS_NEW | DP_CS_SNAT);
-    check_sctp(&second, OUTSIDE, SERVER, other, 2000);
+    check(&second, sctp(OUTSIDE, SERVER, other, 2000));
 
     error = unreachable(SERVER, OUTSIDE, &second);
     assert_int_equal(track(&w, &error, &look, &run), DP_CS_REL | DP_CS_RPL | DP_CS_DNAT);
@@ -226,7 +224,7 @@ static void test_sctp_is_translated(void **state)
 
     answer = sctp(SERVER, OUTSIDE, 2000, other);
     assert_int_equal(track(&w, &answer, &look, &run), DP_CS_EST | DP_CS_RPL | DP_CS_DNAT);
-    check_sctp(&answer, SERVER, OTHER_CLIENT, 2000, 1000);
+    check(&answer, sctp(SERVER, OTHER_CLIENT, 2000, 1000));
 
     struct frame third = sctp(CLIENT, SERVER, 1001, 2000);
 
@@ -234,14 +232,6 @@ static void test_sctp_is_translated(void **state)
     assert_int_equal(run.ref, 0);
     assert_int_equal(w.tables.head->n_refused[DP_CT_REFUSED_NAT], 1);
     ct_world_destroy(&w);
-}
-
-static void check_icmp(const struct frame *f, uint32_t src, uint32_t dst, uint8_t type, uint16_t id)
-{
-    struct frame want = icmp(src, dst, type, id);
-
-    assert_int_equal(f->len, want.len);
-    assert_memory_equal(f->data, want.data, want.len);
 }
 
 /* Two hosts that ask one server with one id get one address: without DP_CT_ICMP_ID the second is refused. */
@@ -256,7 +246,7 @@ static void test_icmp_gets_another_id(void **state)
 
         ct_world_init(&w, 16, 16);
         assert_int_equal(track(&w, &first, &make, &run), DP_CS_NEW | DP_CS_SNAT);
-        check_icmp(&first, OUTSIDE, SERVER, 8, 2000);
+        check(&first, icmp(OUTSIDE, SERVER, 8, 2000));
         assert_false(w.tables.keys[DP_CT_REF_INDEX(run.ref)].flags & DP_CT_KEY_ENGINE);
         if (!may) {
             assert_int_equal(track(&w, &second, &make, &run), DP_CS_NEW);
@@ -265,7 +255,7 @@ static void test_icmp_gets_another_id(void **state)
             continue;
         }
         assert_int_equal(track(&w, &second, &make, &run), DP_CS_NEW | DP_CS_SNAT);
-        check_icmp(&second, OUTSIDE, SERVER, 8, 2001);
+        check(&second, icmp(OUTSIDE, SERVER, 8, 2001));
         assert_true(w.tables.keys[DP_CT_REF_INDEX(run.ref)].flags & DP_CT_KEY_ENGINE);
 
         error = unreachable(SERVER, OUTSIDE, &second);
@@ -275,10 +265,10 @@ static void test_icmp_gets_another_id(void **state)
 
         answer = icmp(SERVER, OUTSIDE, 0, 2001);
         assert_int_equal(track(&w, &answer, &look, &run), DP_CS_EST | DP_CS_RPL | DP_CS_DNAT);
-        check_icmp(&answer, SERVER, OTHER_CLIENT, 0, 2000);
+        check(&answer, icmp(SERVER, OTHER_CLIENT, 0, 2000));
         answer = icmp(SERVER, OUTSIDE, 0, 2000);
         assert_int_equal(track(&w, &answer, &look, &run), DP_CS_EST | DP_CS_RPL | DP_CS_DNAT);
-        check_icmp(&answer, SERVER, CLIENT, 0, 2000);
+        check(&answer, icmp(SERVER, CLIENT, 0, 2000));
         ct_world_destroy(&w);
     }
 }
@@ -299,9 +289,9 @@ static void test_icmp_ids_of_a_range(void **state)
     uint16_t id = get16(first.data + L4 + 4);
 
     assert_in_range(id, 5000, 5001);
-    check_icmp(&first, OUTSIDE, SERVER, 8, id);
+    check(&first, icmp(OUTSIDE, SERVER, 8, id));
     assert_int_equal(track(&w, &second, &make, &run), DP_CS_NEW | DP_CS_SNAT);
-    check_icmp(&second, OUTSIDE, SERVER, 8, id ^ 5000 ^ 5001);
+    check(&second, icmp(OUTSIDE, SERVER, 8, id ^ 5000 ^ 5001));
     ct_world_destroy(&w);
 }
 
