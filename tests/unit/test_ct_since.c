@@ -159,11 +159,11 @@ static void test_sctp_is_verified(void **state)
 {
     struct dp_ct_action make = commit(DP_CT_SCTP), good = commit(DP_CT_SCTP | DP_CT_GOOD_L4);
     const struct frame whole = sctp(CLIENT, SERVER, 1000, 2000);
-    struct frame damaged[6];
+    struct frame damaged[7];
     struct dp_ct_run run;
     struct ct_world w;
 
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 7; i++) {
         damaged[i] = whole;
     }
     ct_world_init(&w, 16, 16);
@@ -175,7 +175,8 @@ static void test_sctp_is_verified(void **state)
     damaged[3].len -= 4 + 1;
     damaged[4].len = L4 + 11;
     put16(damaged[5].data + L4, 0);
-    for (int i = 1; i < 6; i++) {
+    put16(damaged[6].data + L4 + 12 + 8 + 2, 3);        /* The last chunk. */
+    for (int i = 1; i < 7; i++) {
         put_ip(damaged[i].data + L3, 132, CLIENT, SERVER, damaged[i].len - L3);
         if (damaged[i].len >= L4 + 12) {
             finish_sctp(&damaged[i]);
