@@ -91,7 +91,7 @@ def prepare(options, name):
     (work / "bin/ovs-vswitchd").symlink_to(daemon(options, name, tree))
     (work / "atconfig").write_text(with_absolute_paths((tree / "tests/atconfig").read_text(), tree, source))
     (work / "atlocal").write_text(for_this_machine((tree / "tests/atlocal").read_text()))
-    return Suite(title, work, script, expectations_of(name, tree), {**environment(tree, work), **settings}, only)
+    return Suite(title, work, script, expectations_of(name, tree), {**environment(tree, source, work), **settings}, only)
 
 
 def ovs_tree(tree=None):
@@ -165,9 +165,11 @@ def for_this_machine(atlocal):
     return atlocal
 
 
-def environment(tree, work):
-    """Autotest's variables: where programs are found, ours first; and Python's, for tftpy."""
-    path = [work / "bin", *(tree / part for part in "utilities vswitchd ovsdb vtep tests ipsec".split())]
+def environment(tree, source, work):
+    """Autotest's variables: where programs are found, ours first, then what is built, then scripts that are only in the source;
+    and Python's, for tftpy."""
+    path = [work / "bin", *(top / part for top in (tree, source)
+                            for part in "utilities vswitchd ovsdb vtep tests ipsec".split())]
     return {**os.environ, "AUTOTEST_PATH": ":".join(map(str, path)), "PYTHONPATH": str(python_modules()),
             "LC_ALL": "C"}
 
