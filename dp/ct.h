@@ -93,6 +93,7 @@ struct dp_ct_action {
 #define DP_CT_FRESH 2048        /* The packet's metadata is forgotten first: ct_clear.  Of an operation (dp/ct_op.h). */
 #define DP_CT_SCTP 4096         /* SCTP has ports, and is verified (Open vSwitch 3.2): the engine's. */
 #define DP_CT_ICMP_ID 8192      /* NAT of IPv4 changes ICMP's id if need be (4.0): likewise. */
+#define DP_CT_FIRST_FRAGMENT 16384      /* An ICMPv4 error may quote a first fragment (3.6): likewise. */
 
 /* What matches on the packet see, and the packet's next ct().  All but 'cached' is as it was while 'state' is 0. */
 struct dp_ct_md {

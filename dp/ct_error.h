@@ -60,9 +60,11 @@ DP_STAGE int dp_ct_error(struct dp_ctx *ctx, const struct dp_ct_action *action, 
         }
         t->proto = proto;
     } else {
+        __u16 fragment = action->flags & DP_CT_FIRST_FRAGMENT ? 0x1fff : 0x3fff;
+
         ip = dp_at(ctx, l3 & DP_OFS_MASK, DP_IP4_LEN);
         if (!ip || l3 + DP_IP4_LEN > end || dp_load32(ip + 12) != t->addr[1][0]
-            || dp_load16(ip + 6) & dp_htons(0x3fff).raw) {
+            || dp_load16(ip + 6) & dp_htons(fragment).raw) {
             return 0;
         }
 

@@ -15,6 +15,7 @@
 #include "ipf.h"
 #include "netdev-native-tnl.h"
 #include "odp-util.h"
+#include "packets.h"
 #include "openvswitch/json.h"
 #include "unixctl.h"
 
@@ -150,6 +151,15 @@ dp_packet_batch_swap(struct dp_packet_batch *a, struct dp_packet_batch *b)
 /* Since 4.0 nat() changes ICMP's id, too, where addresses alone would give two
  * connections one tuple. */
 #define DPIF_XDP_CT_ICMP_ID (OXDP_OVS >= 400)
+
+/* Since 3.6, and in later maintenance releases of 3.3 to 3.5, an ICMPv4 error
+ * that quotes a packet's first fragment belongs to its connection, as one that
+ * quotes a whole packet.  The macro came with that. */
+#ifdef IP_IS_LATER_FRAG
+#define DPIF_XDP_CT_FIRST_FRAGMENT true
+#else
+#define DPIF_XDP_CT_FIRST_FRAGMENT false
+#endif
 
 /* Since 3.3 a packet is for the helper that the action names, or else for that
  * of its connection, whatever its ports are. */

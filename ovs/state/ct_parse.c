@@ -30,7 +30,9 @@ dpif_xdp_ct_parse(const struct nlattr *attr, bool v6,
     memset(action, 0, sizeof *action);
     action->timeout_policy = DEFAULT_TP_ID;
     action->dp.flags = (DPIF_XDP_CT_SCTP ? DP_CT_SCTP : 0)
-                       | (DPIF_XDP_CT_ICMP_ID ? DP_CT_ICMP_ID : 0);
+                       | (DPIF_XDP_CT_ICMP_ID ? DP_CT_ICMP_ID : 0)
+                       | (DPIF_XDP_CT_FIRST_FRAGMENT
+                          ? DP_CT_FIRST_FRAGMENT : 0);
     NL_NESTED_FOR_EACH_UNSAFE (a, left, attr) {
         switch ((enum ovs_ct_attr) nl_attr_type(a)) {
         case OVS_CT_ATTR_FORCE_COMMIT:

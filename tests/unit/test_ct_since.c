@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connection tracking as Open vSwitch has it since 3.2 and 4.0, of which lib/conntrack of an older one cannot be the
- * oracle: ports of SCTP, and NAT that changes ICMP's id. */
+/* Connection tracking as Open vSwitch has it since 3.2, 3.6 and 4.0, of which lib/conntrack of an older one cannot be the
+ * oracle: ports of SCTP, errors about first fragments, and NAT that changes ICMP's id. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -89,6 +89,18 @@ static struct frame icmp(uint32_t src, uint32_t dst, uint8_t type, uint16_t id)
     put16(f.data + L4 + 4, id);
     memcpy(f.data + L4 + 8, "answer", 6);
     put16(f.data + L4 + 2, sum(f.data + L4, f.len - L4));
+    return f;
+}
+
+static struct frame udp(uint32_t src, uint32_t dst, uint16_t src_port, uint16_t dst_port)
+{
+    struct frame f = { .len = L4 + 8 };
+
+    put16(f.data + 12, 0x800);
+    put_ip(f.data + L3, 17, src, dst, f.len - L3);
+    put16(f.data + L4, src_port);
+    put16(f.data + L4 + 2, dst_port);
+    put16(f.data + L4 + 4, 8);
     return f;
 }
 
@@ -296,6 +308,46 @@ static void test_icmp_ids_of_a_range(void **state)
     ct_world_destroy(&w);
 }
 
+/* An error about the first fragment of a packet belongs to the packet's connection, and NAT changes what it quotes, with
+ * DP_CT_FIRST_FRAGMENT alone.  A later fragment has no ports. */
+static void test_error_about_a_fragment(void **state)
+{
+    static const struct {
+        uint16_t fragment;
+        uint32_t flags;
+        bool related;
+    } rows[] = {
+        { 0x2000, DP_CT_FIRST_FRAGMENT, true },
+        { 0x2000, 0, false },
+        { 0x2001, DP_CT_FIRST_FRAGMENT, false },
+        { 0x1000, DP_CT_FIRST_FRAGMENT, false },
+        { 0x4000, DP_CT_FIRST_FRAGMENT, true },
+        { 0x4000, 0, true },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct dp_ct_action make = to_outside(0), look = { .zone = 7, .flags = DP_CT_NAT | rows[i].flags };
+        struct frame first = udp(CLIENT, SERVER, 1000, 2000), error;
+        struct dp_ct_run run;
+        struct ct_world w;
+
+        ct_world_init(&w, 16, 16);
+        assert_int_equal(track(&w, &first, &make, &run), DP_CS_NEW | DP_CS_SNAT);
+        put16(first.data + L3 + 6, rows[i].fragment);
+        error = unreachable(SERVER, OUTSIDE, &first);
+        if (rows[i].related) {
+            assert_int_equal(track(&w, &error, &look, &run), DP_CS_REL | DP_CS_RPL | DP_CS_DNAT);
+            assert_int_equal(get32(error.data + L3 + 16), CLIENT);
+            assert_int_equal(get32(error.data + L4 + 8 + 12), CLIENT);
+            assert_int_equal(sum(error.data + L4, error.len - L4), 0);
+        } else {
+            assert_int_equal(track(&w, &error, &look, &run), DP_CS_INV);
+            assert_int_equal(get32(error.data + L3 + 16), OUTSIDE);
+        }
+        ct_world_destroy(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_sctp_is_translated),
         cmocka_unit_test(test_icmp_gets_another_id),
         cmocka_unit_test(test_icmp_ids_of_a_range),
+        cmocka_unit_test(test_error_about_a_fragment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
