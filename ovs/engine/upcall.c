@@ -48,7 +48,11 @@ dpif_xdp_upcall(struct dpif_xdp_dp *dp, struct dp_packet *packet,
         dpif_xdp_usdt_upcall(name, type, packet, flow);
         free(name);
     }
-    dpif_xdp_packet_complete(packet);
+    if (type != DPIF_UC_MISS) {
+        /* It leaves the datapath.  After a miss the packet goes on, with what
+         * its device says of its checksums. */
+        dpif_xdp_packet_complete(packet);
+    }
     return dp->upcall.cb(packet, flow, ufid, PMD_ID_NULL, type, userdata,
                          actions, wc, put_actions, dp->upcall.aux);
 }
