@@ -24,6 +24,8 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct_dpif);
 
+#define SWEEP_MS_MAX (60 * 60 * 1000)
+
 struct ct_dump {
     struct ct_dpif_dump_state up;
     int zone;                           /* -1: all. */
@@ -324,6 +326,27 @@ dpif_xdp_ct_get_nconns(struct dpif *dpif, uint32_t *nconns)
                : 0);
     return 0;
 }
+
+#if OXDP_OVS >= 302
+/* Ticks of connections have 32 bits: one that expired weeks ago would live
+ * again. */
+int
+dpif_xdp_ct_set_sweep_interval(struct dpif *dpif, uint32_t ms)
+{
+    if (ms > SWEEP_MS_MAX) {
+        return ERANGE;
+    }
+    dpif_xdp_ct_set_sweep_ms(dpif_xdp_ct_of(dpif), ms);
+    return 0;
+}
+
+int
+dpif_xdp_ct_get_sweep_interval(struct dpif *dpif, uint32_t *ms)
+{
+    *ms = dpif_xdp_ct_sweep_ms(dpif_xdp_ct_of(dpif));
+    return 0;
+}
+#endif
 
 int
 dpif_xdp_ct_set_tcp_seq_chk(struct dpif *dpif, bool enabled)

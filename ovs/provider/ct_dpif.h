@@ -25,6 +25,10 @@ int dpif_xdp_ct_flush(struct dpif *, const uint16_t *zone,
 int dpif_xdp_ct_set_maxconns(struct dpif *, uint32_t);
 int dpif_xdp_ct_get_maxconns(struct dpif *, uint32_t *);
 int dpif_xdp_ct_get_nconns(struct dpif *, uint32_t *);
+#if OXDP_OVS >= 302
+int dpif_xdp_ct_set_sweep_interval(struct dpif *, uint32_t ms);
+int dpif_xdp_ct_get_sweep_interval(struct dpif *, uint32_t *ms);
+#endif
 int dpif_xdp_ct_set_tcp_seq_chk(struct dpif *, bool);
 int dpif_xdp_ct_get_tcp_seq_chk(struct dpif *, bool *);
 int dpif_xdp_ct_set_limits(struct dpif *

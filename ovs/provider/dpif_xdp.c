@@ -316,6 +316,10 @@ const struct dpif_class dpif_xdp_class = {
     .ct_set_maxconns = dpif_xdp_ct_set_maxconns,
     .ct_get_maxconns = dpif_xdp_ct_get_maxconns,
     .ct_get_nconns = dpif_xdp_ct_get_nconns,
+#if OXDP_OVS >= 302
+    .ct_set_sweep_interval = dpif_xdp_ct_set_sweep_interval,
+    .ct_get_sweep_interval = dpif_xdp_ct_get_sweep_interval,
+#endif
     .ct_set_tcp_seq_chk = dpif_xdp_ct_set_tcp_seq_chk,
     .ct_get_tcp_seq_chk = dpif_xdp_ct_get_tcp_seq_chk,
     .ct_set_limits = dpif_xdp_ct_set_limits,

@@ -27,7 +27,6 @@
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct);
 
-#define SWEEP_INTERVAL_MS 1000
 #define HURRY_INTERVAL_MS 100   /* However many packets want it. */
 #define SWEPT_AT_ONCE 2048      /* Entries; others wait for some 50 us. */
 #define PRIVATE_HZ 1000         /* Where there are no programs. */
@@ -47,6 +46,7 @@ dpif_xdp_ct_create(const char *name)
     ovs_mutex_init(&ct->mutex);
     atomic_init(&ct->tables, NULL);
     atomic_init(&ct->n_tracked, 0);
+    atomic_init(&ct->sweep_ms, DPIF_XDP_CT_SWEEP_MS);
     latch_init(&ct->exit);
     ct->wanted = seq_create();
     ct->news = seq_create();
@@ -237,6 +237,22 @@ void
 dpif_xdp_ct_hurry(struct dpif_xdp_ct *ct)
 {
     seq_change(ct->wanted);
+}
+
+void
+dpif_xdp_ct_set_sweep_ms(struct dpif_xdp_ct *ct, uint32_t ms)
+{
+    atomic_store_relaxed(&ct->sweep_ms, ms);
+    dpif_xdp_ct_hurry(ct);              /* It may wait for longer. */
+}
+
+uint32_t
+dpif_xdp_ct_sweep_ms(const struct dpif_xdp_ct *ct)
+{
+    uint32_t ms;
+
+    atomic_read_relaxed(&ct->sweep_ms, &ms);
+    return ms;
 }
 
 uint32_t
@@ -475,7 +491,7 @@ sweep(void *ct_)
         reclaim(tables);
         say_refusals(ct, oxdp_ct_tables(tables));
         wait_until(ct, now + HURRY_INTERVAL_MS, NULL);
-        wait_until(ct, now + SWEEP_INTERVAL_MS, &wanted);
+        wait_until(ct, now + dpif_xdp_ct_sweep_ms(ct), &wanted);
     }
     return NULL;
 }

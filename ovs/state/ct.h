@@ -79,6 +79,11 @@ uint32_t dpif_xdp_ct_ticks(const struct dpif_xdp_ct *, long long int ms);
 /* Has what left be free soon: after many have. */
 void dpif_xdp_ct_hurry(struct dpif_xdp_ct *);
 
+/* How long the sweeper waits after it has taken out what has expired. */
+#define DPIF_XDP_CT_SWEEP_MS 1000       /* The default. */
+void dpif_xdp_ct_set_sweep_ms(struct dpif_xdp_ct *, uint32_t ms);
+uint32_t dpif_xdp_ct_sweep_ms(const struct dpif_xdp_ct *);
+
 struct ipf *dpif_xdp_ct_ipf(const struct dpif_xdp_ct *);
 
 /* Passes 'batch', IP packets of 'flow', through connection tracking as the

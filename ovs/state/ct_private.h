@@ -34,6 +34,7 @@ struct dpif_xdp_ct {
     ATOMIC(struct oxdp_ct *) tables;    /* NULL: none.  Set once. */
 
     pthread_t sweeper;                  /* If there are tables. */
+    atomic_uint32_t sweep_ms;
     uint64_t refused[DP_CT_N_REFUSALS]; /* What the sweeper has seen of it. */
     struct latch exit;
     struct seq *wanted;                 /* Changes when it is not to wait. */
