@@ -129,16 +129,7 @@ void __wrap_bridge_init(const char *remote);
 const char *
 __wrap_ovs_get_program_version(void)
 {
-    static char *text;                  /* Made once, by the main thread. */
-
-    if (!text) {
-        const char *theirs = __real_ovs_get_program_version();
-        bool ends = theirs[strlen(theirs) - 1] == '\n';    /* Until 3.4. */
-
-        text = xasprintf(ends ? "%sOVS-XDP %s\n" : "%s\nOVS-XDP %s", theirs,
-                         OXDP_VERSION);
-    }
-    return text;
+    return dpif_xdp_version_add(__real_ovs_get_program_version());
 }
 
 void

@@ -13,4 +13,7 @@ void dpif_xdp_register(void);
  * for.  Called when it has become a daemon: fork() drops hooks. */
 void dpif_xdp_leave_init(void);
 
+/* version.c: 'theirs', the text of Open vSwitch's version, with ours. */
+const char *dpif_xdp_version_add(const char *theirs);
+
 #endif /* ovs/provider/dpif_xdp.h */

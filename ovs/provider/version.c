@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open_vSwitch:external_ids:ovs-xdp-version: which OVS-XDP serves the
- * database, as long as it does: "exit --cleanup" takes the key away, after
- * which another daemon may come. */
+/* Which OVS-XDP this is, for people, and for the database:
+ * Open_vSwitch:external_ids:ovs-xdp-version says which one serves it, as long
+ * as it does: "exit --cleanup" takes the key away, after which another daemon
+ * may come. */
 #include <config.h>
 
 #include "ovs/provider/provider_private.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "lib/vswitch-idl.h"
+#include "ovs/provider/dpif_xdp.h"
 #include "ovsdb-idl.h"
 #include "smap.h"
 #include "util.h"
@@ -34,6 +36,20 @@ __wrap_ovsdb_idl_omit(struct ovsdb_idl *idl_,
     } else {
         __real_ovsdb_idl_omit(idl_, column);
     }
+}
+
+const char *
+dpif_xdp_version_add(const char *theirs)
+{
+    static char *text;                  /* Made once, by the main thread. */
+
+    if (!text) {
+        bool ends = theirs[strlen(theirs) - 1] == '\n';    /* Until 3.4. */
+
+        text = xasprintf(ends ? "%sOVS-XDP %s\n" : "%s\nOVS-XDP %s", theirs,
+                         OXDP_VERSION);
+    }
+    return text;
 }
 
 void

@@ -5,7 +5,7 @@
  *
  * The linker's --wrap puts the __wrap_ functions here in place of Open
  * vSwitch's.  They make ours speak as dpif-netdev does where tests compare
- * words: log messages, titles of dumps, names of commands.
+ * words: log messages, titles of dumps, names of commands, the version.
  *
  * What the tests take for granted besides, the provider does when its class
  * is not the one of type "xdp" (ports/port.c, dpif_xdp.c):
@@ -34,6 +34,7 @@
 #include "ovs/provider/dpif_xdp.h"
 #include "ovs/datapath/datapath.h"
 #include "ovs/flows/flows.h"
+#include "ovs/state/ct.h"
 #include "sset.h"
 #include "unixctl.h"
 #include "util.h"
@@ -48,11 +49,16 @@ void __real_unixctl_command_register(const char *name, const char *usage,
                                      int min_args, int max_args,
                                      unixctl_cb_func *, void *aux);
 
+const char *__wrap_dpif_xdp_version_add(const char *theirs);
+
 static void register_as(const char *type);
 static void override(const char *type);
 static void register_upcall_cb(struct dpif *, upcall_callback *, void *aux);
 static int flow_dump_next(struct dpif_flow_dump_thread *, struct dpif_flow *,
                           int max_flows);
+#if OXDP_OVS >= 302
+static int ct_get_sweep_interval(struct dpif *, uint32_t *ms);
+#endif
 static unixctl_cb_func change_port_number;
 
 /* The log module that calls itself "dpif_netdev". */
@@ -112,6 +118,14 @@ __wrap_unixctl_command_register(const char *name, const char *usage,
     __real_unixctl_command_register(name, usage, min_args, max_args, cb, aux);
 }
 
+/* A test puts the text of the version into JSON as it stands, which two lines
+ * cannot. */
+const char *
+__wrap_dpif_xdp_version_add(const char *theirs)
+{
+    return theirs;
+}
+
 static void
 register_as(const char *type)
 {
@@ -121,6 +135,9 @@ register_as(const char *type)
     class->register_upcall_cb = register_upcall_cb;
     class->flow_dump_next = flow_dump_next;
     class->cache_get_supported_levels = NULL;
+#if OXDP_OVS >= 302
+    class->ct_get_sweep_interval = ct_get_sweep_interval;
+#endif
     dp_register_provider(class);
 }
 
@@ -206,6 +223,20 @@ flow_dump_next(struct dpif_flow_dump_thread *thread, struct dpif_flow *flows,
     }
     return n;
 }
+
+#if OXDP_OVS >= 302
+/* The tests know lib/conntrack's default. */
+static int
+ct_get_sweep_interval(struct dpif *dpif, uint32_t *ms)
+{
+    int error = dpif_xdp_class.ct_get_sweep_interval(dpif, ms);
+
+    if (!error && *ms == DPIF_XDP_CT_SWEEP_MS) {
+        *ms = 20000;
+    }
+    return error;
+}
+#endif
 
 /* Gives a port another number behind ofproto's back. */
 static void
