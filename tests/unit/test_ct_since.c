@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connection tracking as Open vSwitch has it since 3.2, 3.6 and 4.0, of which lib/conntrack of an older one cannot be the
- * oracle: ports of SCTP, errors about first fragments, and NAT that changes ICMP's id. */
+/* Connection tracking as Open vSwitch has it since 3.2, 3.6 and 4.0, of which lib/conntrack of an older one cannot be
+ * the oracle: ports of SCTP, errors about first fragments, and NAT that changes ICMP's id. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -308,8 +308,8 @@ static void test_icmp_ids_of_a_range(void **state)
     ct_world_destroy(&w);
 }
 
-/* An error about the first fragment of a packet belongs to the packet's connection, and NAT changes what it quotes, with
- * DP_CT_FIRST_FRAGMENT alone.  A later fragment has no ports. */
+/* An error about the first fragment of a packet belongs to the packet's connection, and NAT changes what it quotes,
+ * with DP_CT_FIRST_FRAGMENT alone.  A later fragment has no ports. */
 static void test_error_about_a_fragment(void **state)
 {
     static const struct {
