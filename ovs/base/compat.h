@@ -261,6 +261,28 @@ dpif_xdp_packets_complete(struct dp_packet_batch *batch OVS_UNUSED)
 #endif
 }
 
+/* In 3.3 and 3.4 a packet that got a tunnel header may have checksums of two
+ * packets to compute, and who extracts its key again would take the outer one
+ * for the only one: computes them, and takes away the marks that say so.
+ * Returns false if it cannot: the packet is yet to be segmented. */
+static inline bool
+dpif_xdp_packet_settle_tunnel(struct dp_packet *packet OVS_UNUSED)
+{
+#if OXDP_OVS >= 303 && OXDP_OVS < 305
+    if (dp_packet_hwol_is_tunnel_geneve(packet)
+        || dp_packet_hwol_is_tunnel_vxlan(packet)) {
+        if (dp_packet_hwol_is_tso(packet)) {
+            return false;
+        }
+        dp_packet_ol_send_prepare(packet, 0);
+        *dp_packet_ol_flags_ptr(packet) &= ~(DP_PACKET_OL_TX_TUNNEL_GENEVE
+                                             | DP_PACKET_OL_TX_TUNNEL_VXLAN);
+        dp_packet_reset_offsets(packet);
+    }
+#endif
+    return true;
+}
+
 /* Arguments since 3.3, for tests: whether the checksum is to be wrong, and the
  * flow label of an outer IPv6 header. */
 #if OXDP_OVS >= 303

@@ -355,6 +355,7 @@ execute_userspace(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         ovs_u128 ufid;
         int error;
 
+        dpif_xdp_packet_settle_tunnel(packet);
         flow_extract(packet, &flow);
         odp_flow_key_hash(&flow, sizeof flow, &ufid);
         ofpbuf_clear(&actions);

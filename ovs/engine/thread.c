@@ -69,6 +69,17 @@ struct burst {
 static void
 recirculate(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
 {
+    size_t n = dp_packet_batch_size(batch), i;
+    struct dp_packet *packet;
+
+    DP_PACKET_BATCH_REFILL_FOR_EACH (i, n, packet, batch) {
+        if (OVS_LIKELY(dpif_xdp_packet_settle_tunnel(packet))) {
+            dp_packet_batch_add(batch, packet);
+        } else {
+            dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_PUSH, 1);
+            dp_packet_delete(packet);
+        }
+    }
     dpif_xdp_input(ctx, batch, NULL);
 }
 
