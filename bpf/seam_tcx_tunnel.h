@@ -10,10 +10,10 @@
 #include "dp/tunnel_checksum.h"
 #include "dp/tunnel_out.h"
 
-/* Flags of bpf_skb_adjust_room() to push a tunnel's header with what is before the packet inside. */
-DP_INLINE __u64 dp_tunnel_room_flags(int ip6, int is_udp)
+/* Flags of bpf_skb_adjust_room() to push a tunnel's header with what is before the packet inside: 'l2_len' bytes. */
+DP_INLINE __u64 dp_tunnel_room_flags(int ip6, int is_udp, __u64 l2_len)
 {
-    return BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L2(DP_ETH_LEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH
+    return BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L2(l2_len) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH
         | (ip6 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4)
         | (is_udp ? BPF_F_ADJ_ROOM_ENCAP_L4_UDP : BPF_F_ADJ_ROOM_ENCAP_L4_GRE);
 }
@@ -22,12 +22,12 @@ DP_INLINE __u64 dp_tunnel_room_flags(int ip6, int is_udp)
  * fails: no room is less than an Ethernet header needs.  What is in a tunnel is found out before that. */
 DP_INLINE int dp_is_encapsulated(struct dp_ctx *ctx)
 {
-    return bpf_skb_adjust_room(ctx, 0, BPF_ADJ_ROOM_MAC, dp_tunnel_room_flags(0, 1)) != -EINVAL;
+    return bpf_skb_adjust_room(ctx, 0, BPF_ADJ_ROOM_MAC, dp_tunnel_room_flags(0, 1, DP_ETH_LEN)) != -EINVAL;
 }
 
-/* The lengths are in UDP's header and its pseudo header, the pseudo header inside, which counts against them, and in
- * IPv6's header inside; IPv4's has a checksum that balances its own. */
-DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *frame)
+/* The lengths are in the pseudo header inside, which counts against them, in IPv6's header inside, and in UDP's header
+ * outside and its pseudo header, which GRE has not; IPv4's has a checksum that balances its own. */
+DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *frame, int is_udp)
 {
     __u32 begin = dp_tcp_payload(ctx, frame);
     __u32 size = ctx->gso_size;
@@ -41,6 +41,9 @@ DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *fra
         return 0;
     }
     less = (__u16) ~dp_htons(len - size).raw;
+    if (!is_udp) {
+        return frame->has & DP_HAS_IP6 ? 0xffff : (__u16) ~less;
+    }
     return frame->has & DP_HAS_IP6 ? 2 * less : less;
 }
 
@@ -49,14 +52,15 @@ DP_INLINE int dp_needs_detour(struct dp_ctx *ctx) { return ctx->gso_size != 0; }
 DP_STAGE int dp_checksum_pending(struct dp_ctx *ctx, const struct dp_frame *frame);
 
 /* Whether the checksum of a header that the packet gets cannot be computed here.  Notes in '*frame' whether what it
- * covers is left to a device. */
-DP_STAGE int dp_tunnel_checksum_refuses(struct dp_ctx *ctx, struct dp_frame *frame, __u32 len)
+ * covers is left to a device.  Of packets into GRE, for which there is no detour, those that need one are refused; of
+ * those into UDP none, or while there is no detour all: they stay in their order. */
+DP_STAGE int dp_tunnel_checksum_refuses(struct dp_ctx *ctx, struct dp_frame *frame, __u32 len, __u32 is_udp)
 {
-    if (!frame || !detour_is_open(ctx)) {
+    if (!frame || (is_udp && !detour_is_open(ctx))) {
         return 1;
     }
     if (ctx->gso_size) {
-        return dp_is_encapsulated(ctx);
+        return dp_is_encapsulated(ctx) || (!is_udp && !dp_equal_segments(ctx, frame, 0));
     }
     if (!dp_csum_left(ctx)) {
         return ctx->len + len > DP_MAX_SUM || bpf_skb_pull_data(ctx, ctx->len);
@@ -68,16 +72,15 @@ DP_STAGE int dp_tunnel_checksum_refuses(struct dp_ctx *ctx, struct dp_frame *fra
     return 0;
 }
 
-/* The kernel takes what is inside for the packet to segment later, if it is no tunnel's itself, and if no tag is
- * beside, which would become the outer packet's.  Behind other operations it must not find out that it cannot.  GRE's
- * checksum needs a detour that there is not. */
+/* The kernel takes what is inside for the packet to segment later, if it is no tunnel's itself.  Behind other
+ * operations it must not find out that it cannot.  One tag in VLAN acceleration goes inside, too. */
 DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, __u32 index,
                                 __u32 tags, const struct dp_op *op)
 {
-    __u32 beside = dp_tag_beside(ctx) ? 1 : 0;
+    __u32 inside = (dp_tag_beside(ctx) ? 1 : 0) - tags;
     __u32 len = op->u.tunnel_push.len;
 
-    if (tags != beside || frame->l3 != DP_ETH_LEN || ctx->len + len > DP_ETH_LEN + MAX_IP_LEN) {
+    if (inside > 1 || frame->l3 != DP_ETH_LEN || ctx->len + len + DP_VLAN_LEN > DP_ETH_LEN + MAX_IP_LEN) {
         return 1;
     }
     if (ctx->gso_size
@@ -85,9 +88,10 @@ DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, struct dp_frame *frame, cons
         return 1;
     }
     if (op->code == DP_OP_TNL_PUSH_CSUM) {
-        return !op->u.tunnel_push.udp || dp_tunnel_checksum_refuses(ctx, frame, len);
+        return dp_tunnel_checksum_refuses(ctx, frame, len + DP_VLAN_LEN, op->u.tunnel_push.udp);
     }
-    return ctx->gso_size && index && (frame->has & DP_HAS_UDP || key->tun_ip4_dst.raw || key->tun_ip6_dst[1]);
+    return ctx->gso_size && index && (frame->has & DP_HAS_UDP || key->tun_ip4_dst.raw || key->tun_ip6_dst[1])
+        && dp_is_encapsulated(ctx);
 }
 
 /* After a detour: the device has put headers of DETOUR_GROWTH bytes before the packet, and 'more' are needed.  What the
@@ -118,29 +122,49 @@ DP_INLINE int dp_tunnel_grow_back(struct dp_ctx *ctx, __u32 more, int ip6)
 }
 
 /* bpf_skb_adjust_room() makes the room behind the Ethernet header, and notes where the packet inside begins, for what
- * segments it; only in IP.  bpf_skb_change_head() makes it before everything, and suits packets without GSO. */
+ * segments it; only in IP.  bpf_skb_change_head() makes it before everything, and suits packets without GSO.  A tag in
+ * VLAN acceleration becomes one of the packet inside. */
 DP_STAGE int dp_tunnel_grow(struct dp_ctx *ctx, __u32 len, int ip6, int is_udp, __u32 has)
 {
+    __u32 tag = dp_tag_beside(ctx);
+    __u32 tag_len = tag ? DP_VLAN_LEN : 0;
+    __u32 begin = 0;
+    __u8 *eth, *inner;
+    __u16 type;
+    union {
+        __u32 raw;
+        struct { dp_be16 tpid, tci; } tag;
+    } u = { tag };
+
     ctx->DP_GROWN = len;
     if (has & DP_HAS_BACK) {
         return dp_tunnel_grow_back(ctx, len - DETOUR_GROWTH, ip6);
     }
     if (!(has & (DP_HAS_IP4 | DP_HAS_IP6))
-        || bpf_skb_adjust_room(ctx, len, BPF_ADJ_ROOM_MAC, dp_tunnel_room_flags(ip6, is_udp))) {
-        if (ctx->gso_size || bpf_skb_change_head(ctx, len, 0)) {
+        || bpf_skb_adjust_room(ctx, len + tag_len, BPF_ADJ_ROOM_MAC,
+                               dp_tunnel_room_flags(ip6, is_udp, DP_ETH_LEN + tag_len))) {
+        if (ctx->gso_size || bpf_skb_change_head(ctx, len + tag_len, 0)) {
             return -1;
         }
         ctx->DP_DISGUISED = 1;
+        begin = len + tag_len;
+    }
+    if (tag) {
+        bpf_skb_vlan_pop(ctx);          /* That cannot fail: it only clears VLAN acceleration. */
+    }
+    eth = dp_at(ctx, begin & 0x3ff, DP_ETH_LEN);
+    inner = dp_at(ctx, len & 0x3ff, DP_ETH_LEN);
+    if (!eth || !inner) {
         return 0;
     }
-
-    __u8 *eth = dp_at(ctx, 0, DP_ETH_LEN);
-    __u8 *inner = dp_at(ctx, len & 0x3ff, DP_ETH_LEN);
-
-    if (eth && inner) {
-        dp_store64(inner, dp_load64(eth));
-        dp_store32(inner + 8, dp_load32(eth + 8));
-        dp_store16(inner + 12, dp_load16(eth + 12));
+    type = dp_load16(eth + 12);
+    dp_store64(inner, dp_load64(eth));
+    dp_store32(inner + 8, dp_load32(eth + 8));
+    dp_store16(inner + 12, tag ? u.tag.tpid.raw : type);
+    inner = tag ? dp_at(ctx, (len & 0x3ff) + DP_ETH_LEN, DP_VLAN_LEN) : 0;
+    if (inner) {
+        dp_store16(inner, u.tag.tci.raw);
+        dp_store16(inner + 2, type);
     }
     return 0;
 }

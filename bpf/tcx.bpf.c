@@ -26,7 +26,7 @@
  *                        completed afterwards lacks what was cut off; and what is cut for one output is gone for the
  *                        next.
  *
- * Of TNL_PUSH_CSUM those of GRE, by dp_tunnel_refuses(); those of UDP need a detour (bpf/detour.h).
+ * Of TNL_PUSH_CSUM some packets need a detour (bpf/detour.h); GRE's that do are refused.
  *
  * Groups take frames only (bpf/xdp.bpf.c): here several outputs are copies. */
 #define OP_BIT(NAME) (1ull << DP_OP_##NAME)
@@ -178,7 +178,7 @@ static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *
     detour->ifindex = ctx->ifindex;
     detour->counter_slot = port->counter_slot;
     detour->arrived = length;
-    detour->len = ctx->len;
+    detour->len = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);    /* The device puts a tag into the packet. */
     detour->mark = ctx->mark;
     detour->queue = ctx->queue_mapping;
     detour->tracked = run->tracked;

@@ -70,7 +70,7 @@ DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, struct dp_frame *frame, cons
  * checksum is made of differs from that of the whole packet; else 0.  Only length fields differ: what is inside sums up
  * to a constant for its length, with its own checksum in it (Documentation/networking/segmentation-offloads.rst,
  * "Partial Generic Segmentation Offload"). */
-DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *frame) { return 0; }
+DP_INLINE __u32 dp_equal_segments(struct dp_ctx *ctx, const struct dp_frame *frame, int is_udp) { return 0; }
 
 /* Frames are never sent on a detour (dp/detour.h). */
 DP_INLINE int dp_needs_detour(struct dp_ctx *ctx) { return 0; }

@@ -251,6 +251,11 @@ DP_INLINE __u64 dp_tunnel_sum(struct dp_ctx *ctx, const struct dp_op *op, __u32 
     }
     if (!op->u.tunnel_push.again) {     /* The inner one is counted. */
         sum += (__u64) dp_load32(eth) + dp_load32(eth + 4) + dp_load32(eth + 8) + dp_load16(eth + 12);
+        if (dp_is_vlan(dp_load_be16(eth + 12))) {
+            const __u8 *tag = dp_at(ctx, (len & (2 * DP_MAX_TUNNEL_LEN - 1)) + DP_ETH_LEN, DP_VLAN_LEN);
+
+            sum += tag ? dp_load32(tag) : 0;
+        }
     }
     if (ip6) {
         sum += dp_load16(ip + 4);
@@ -319,12 +324,14 @@ DP_INLINE int dp_tunnel_push_csum(struct dp_ctx *ctx, struct dp_frame *frame, un
     int reason;
 
     if (DP_TAKES_SKBS && !op->u.tunnel_push.again) {
+        __u32 tag_len = dp_tag_beside(ctx) ? DP_VLAN_LEN : 0;
+
         frame->left = 0;
-        frame->shorter = dp_equal_segments(ctx, frame);
+        frame->shorter = dp_equal_segments(ctx, frame, op->u.tunnel_push.udp);
         if (frame->has & DP_HAS_BACK) {
             frame->left = DP_LEFT_ALL;
         } else if (frame->shorter || frame->has & DP_HAS_LEFT) {
-            frame->left = DP_LEFT(frame->l4 + op->u.tunnel_push.len,
+            frame->left = DP_LEFT(frame->l4 + op->u.tunnel_push.len + tag_len,
                                   frame->has & DP_HAS_TCP ? DP_TCP_CSUM_OFS : DP_UDP_CSUM_OFS);
         } else if (dp_needs_detour(ctx)) {
             return DP_DETOUR;

@@ -48,7 +48,9 @@ def outer(name, **how):
 OUTERS = [outer("vxlan", csum=True), outer("vxlan", ip6=True), outer("geneve", csum=True),
           outer("geneve with an option", csum=True), outer("geneve with an option", ip6=True),
           outer("geneve with 64 bytes of options", csum=True), outer("geneve with 64 bytes of options", ip6=True),
-          outer("vxlan"), outer("geneve with an option"), outer("gre", key=True), outer("gre", key=True, ip6=True)]
+          outer("vxlan"), outer("geneve with an option"), outer("gre", key=True), outer("gre", key=True, ip6=True),
+          outer("gre", key=True, csum=True), outer("gre", csum=True, ip6=True)]
+TAG = "push_vlan(vid=9,pcp=0)", bytes.fromhex("81000009")
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,15 @@ class Row:
     outer: Outer
     before: str = ""            # Actions before the header is pushed, and what they change.
     change: tuple = ()
-    tag: bytes = b""            # Of the outer packet.
-    fits: bool = True           # Programs push it.
+    tag: bool = False           # The outer packet gets TAG.
+    inside: bool = False        # The packet inside gets it.
     twice: bool = False         # To another end, too, by way of blue.
+
+    @property
+    def fits(self):
+        """Whether programs push it: no packet in a tunnel already, and none into GRE whose segments have several checksums."""
+        several = sockets.gso_size(self.kind) and not (self.kind.startswith("tcp") and self.payload == EXACT)
+        return self.kind != "udptunnel4" and not (several and self.outer.name.startswith("gre") and "checksum" in self.outer.name)
 
 
 def rows():
@@ -75,13 +83,17 @@ def rows():
     for kind, (_, edit, fields) in (("tcp4", sockets.EDITS4[0]), ("udp4", sockets.EDITS4[0]), ("tcp6", sockets.EDITS6[0])):
         payload = sockets.BIG if sockets.gso_size(kind) else sockets.SMALL
         found.append(Row(f"{kind}, routed before", kind, payload, head, f"{edit},", tuple(fields.items())))
-    found += [Row(f"{kind}, a tag for the outer packet", kind, sockets.BIG, head, tag=bytes.fromhex("81000009"))
-              for kind in ("tcp4", "tcp6")]
+    found += [Row(f"{kind}, a tag for the outer packet", kind, sockets.BIG, head, tag=True) for kind in ("tcp4", "tcp6")]
+    found += [Row(f"{kind}, {head.name}, a tag inside", kind, sockets.BIG if sockets.gso_size(kind) else sockets.SMALL, head,
+                  inside=True) for head in OUTERS for kind in ("tcp4", "tcp6", "udp4", "udpsegments4")]
+    found += [Row(f"tcp4, {head.name}, exactly three segments, a tag inside, to two ends", "tcp4", EXACT, head, inside=True,
+                  twice=True) for head in OUTERS]
+    found.append(Row("tcp4, tags inside and outside", "tcp4", sockets.BIG, head, tag=True, inside=True))
     found += [Row(f"{kind}, {head.name}, exactly three segments{', to two ends' * twice}", kind, EXACT, head, twice=twice)
               for head in OUTERS for kind in ("tcp4", "tcp6") for twice in (False, True)]
     found += [Row(f"{kind}, {head.name}, to two ends", kind, sockets.BIG if sockets.gso_size(kind) else ODD[:333], head, twice=True)
               for head in OUTERS for kind in ("tcp4", "tcp6", "udp4", "udpsegments4")]
-    return found + [Row("in a tunnel already", "udptunnel4", sockets.SMALL, head, fits=False)]
+    return found + [Row("in a tunnel already", "udptunnel4", sockets.SMALL, head)]
 
 
 def wanted(row, mac, tier, other=False):
@@ -91,10 +103,15 @@ def wanted(row, mac, tier, other=False):
     fields["eth"] = {**fields.get("eth", {}), "src": mac}
     first = sockets.build(row.kind, row.payload, eth={"src": mac})
     port = tunnel_table.source_port(first)
-    frames = [row.outer.wrap(frame, port=port, other=other) for frame in sockets.segments(row.kind, row.payload, **fields)]
+    frames = [row.outer.wrap(tagged(frame, row.inside), port=port, other=other)
+              for frame in sockets.segments(row.kind, row.payload, **fields)]
     if tier != "engine":
         frames = [tunnel_table.numbered(frame, number) for number, frame in enumerate(frames)]
-    return [frame[:12] + row.tag + frame[12:] for frame in frames]
+    return [tagged(frame, row.tag) for frame in frames]
+
+
+def tagged(frame, with_tag):
+    return frame[:12] + TAG[1] + frame[12:] if with_tag else frame
 
 
 def lay(world, switch, tier):
@@ -123,8 +140,8 @@ def flows_stay(switch):
 
 
 def flow_of(row, mac, numbers):
-    tag = f",push_vlan(vid={int.from_bytes(row.tag[2:], 'big')},pcp=0)" if row.tag else ""
-    actions = f"{row.before}clone({row.outer.actions}{tag},{{green}})"
+    tag = f",{TAG[0]}" if row.tag else ""
+    actions = f"{row.before}{f'{TAG[0]},' if row.inside else ''}clone({row.outer.actions}{tag},{{green}})"
     if row.twice:
         actions += f",clone({tunnel_table.to_another(row.outer.actions)},{{blue}})"
     return f"in_port({numbers['red']}),eth(src={mac}),{sockets.KEYS[row.kind]}", actions.format(**numbers)
@@ -174,7 +191,7 @@ def test_frames(world, switch, tier):
 
 def wrong_frames(switch, ends, numbers, tier):
     table, sent, wrong, before = rows(), [], [], to_engine(switch)
-    macs = [f"02:00:00:00:77:{number:02x}" for number in range(len(table))]
+    macs = [f"02:00:00:77:{number >> 8:02x}:{number & 255:02x}" for number in range(len(table))]
     tiers.install(switch, [flow_of(row, mac, numbers) for row, mac in zip(table, macs)])
     for row, mac in zip(table, macs):
         if len(wrong) > 3:
