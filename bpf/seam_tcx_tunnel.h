@@ -73,14 +73,16 @@ DP_STAGE int dp_tunnel_checksum_refuses(struct dp_ctx *ctx, struct dp_frame *fra
 }
 
 /* The kernel takes what is inside for the packet to segment later, if it is no tunnel's itself.  Behind other
- * operations it must not find out that it cannot.  One tag in VLAN acceleration goes inside, too. */
+ * operations it must not find out that it cannot.  One tag in VLAN acceleration goes inside, too.  Segments would all
+ * have the sequence number of GRE that the packet has. */
 DP_INLINE int dp_tunnel_refuses(struct dp_ctx *ctx, struct dp_frame *frame, const union dp_key *key, __u32 index,
                                 __u32 tags, const struct dp_op *op)
 {
     __u32 inside = (dp_tag_beside(ctx) ? 1 : 0) - tags;
     __u32 len = op->u.tunnel_push.len;
 
-    if (inside > 1 || frame->l3 != DP_ETH_LEN || ctx->len + len + DP_VLAN_LEN > DP_ETH_LEN + MAX_IP_LEN) {
+    if (inside > 1 || frame->l3 != DP_ETH_LEN || (ctx->gso_size && op->u.tunnel_push.numbered)
+        || ctx->len + len + DP_VLAN_LEN > DP_ETH_LEN + MAX_IP_LEN) {
         return 1;
     }
     if (ctx->gso_size

@@ -31,8 +31,8 @@
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
 /* Programs for x86-64 have the first, which is refused elsewhere; the second, of programs that use DP_ORDER() as other
  * processors need it, is taken on all. */
-#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 16)
-#define DP_TABLE_VERSION_ORDERED 1016
+#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 17)
+#define DP_TABLE_VERSION_ORDERED 1017
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -204,8 +204,10 @@ struct dp_op {
             __u8 ip6, udp;                                                      /* What the header is: booleans. */
             __u16 first_port, n_ports;                                          /* Where UDP's source ports are. */
             __u32 sum;                                                          /* Of the bytes behind Ethernet. */
-            __u32 again;                                                        /* The packet has such a header, of
+            __u16 again;                                                        /* The packet has such a header, of
                                                                                  * which this takes the place. */
+            __u16 numbered;                                                     /* It ends with GRE's sequence number,
+                                                                                 * which is of the packet. */
             __u64 tail;                                                         /* The header's last 8 bytes. */
         } tunnel_push;
         struct { __u32 port, kind; } tunnel_pop;                                /* The tunnel's port; enum dp_tunnel. */
@@ -261,6 +263,13 @@ struct dp_meter {
 };
 _Static_assert(sizeof(struct dp_meter) == 448, "meter layout");
 
+/* What numbers packets that get GRE's header with a sequence number (RFC 2890): all in one row, as Open vSwitch does
+ * it.  A cache line of its own. */
+struct dp_sequence {
+    __u32 next;                 /* Of the next packet. */
+    __u32 pad[15];
+};
+
 struct dp_head {
     __u32 magic;
     __u32 version;
@@ -292,7 +301,8 @@ _Static_assert(sizeof(struct dp_head) == 600, "head layout");
     X(predictions, struct dp_prediction) \
     X(ops, struct dp_op)        \
     X(blobs, struct dp_blob)    \
-    X(meters, struct dp_meter)
+    X(meters, struct dp_meter)  \
+    X(sequence, struct dp_sequence)
 
 /* The arrays as userspace has them. */
 struct dp_tables {

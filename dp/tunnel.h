@@ -2,7 +2,8 @@
 /* Tunnels: TNL_PUSH, with the bytes of Open vSwitch's netdev_push_header() (lib/netdev-native-tnl.c), and what it has
  * in common with TNL_POP (dp/tunnel_pop.h).
  *
- * A header is pushed as the flow has it, whole; of each packet are the lengths, the source port of UDP, and checksums.
+ * A header is pushed as the flow has it, whole; of each packet are the lengths, the source port of UDP, checksums, and
+ * the sequence number of GRE.
  *
  * A seam provides, besides moving the frame's start,
  *
@@ -203,6 +204,19 @@ DP_STAGE int dp_tunnel_copy(struct dp_ctx *ctx, const struct dp_op *op)
     return 0;
 }
 
+/* The sequence number at the end of GRE's header of 'len' bytes.  A stage because of the stack, as dp_tunnel_copy().
+ * Returns 0. */
+DP_STAGE int dp_tunnel_number(struct dp_ctx *ctx, __u32 len)
+{
+    struct dp_sequence *sequence = dp_sequence_at(ctx, 0);
+    __u8 *field = dp_at(ctx, (len - 4) & (DP_MAX_TUNNEL_LEN - 1), 4);
+
+    if (sequence && field) {
+        dp_store32(field, dp_htonl(__sync_fetch_and_add(&sequence->next, 1)).raw);
+    }
+    return 0;
+}
+
 /* Lengths and checksum of the IP header that was pushed.  Returns where the next begins. */
 DP_INLINE __u32 dp_tunnel_finish_ip(struct dp_ctx *ctx, int ip6, __u32 frame_len)
 {
@@ -264,6 +278,10 @@ DP_INLINE __u64 dp_tunnel_sum(struct dp_ctx *ctx, const struct dp_op *op, __u32 
         const __u8 *udp = ip + (ip6 ? DP_IP6_LEN : DP_IP4_LEN);
 
         sum += (__u64) dp_load16(udp) + dp_load16(udp + 4);
+    } else if (op->u.tunnel_push.numbered) {
+        const __u8 *number = dp_at(ctx, (len - 4) & (DP_MAX_TUNNEL_LEN - 1), 4);
+
+        sum += number ? dp_load32(number) : 0;
     }
     return sum;
 }
@@ -291,6 +309,10 @@ DP_STAGE int dp_tunnel_push(struct dp_ctx *ctx, struct dp_frame *frame, union dp
         dp_tunnel_copy(ctx, op);
     } else {
         dp_tunnel_copy_plain(ctx, op);
+    }
+
+    if (!is_udp && op->u.tunnel_push.numbered) {
+        dp_tunnel_number(ctx, len);
     }
 
     __u32 frame_len = dp_len(ctx);

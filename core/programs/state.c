@@ -45,6 +45,7 @@ enum oxdp_restart oxdp_state_rule(enum bpf_table i)
     case BPF_TABLE_counters:
         return OXDP_RESTART_READ;
     case BPF_TABLE_meters:
+    case BPF_TABLE_sequence:
         return OXDP_RESTART_ADOPT;
     case BPF_N_TABLES:
         break;

@@ -335,6 +335,7 @@ void oxdp_table_sizes(const struct oxdp_table_config *config, struct dp_tables *
     tables->n_ops = config->n_ops;
     tables->n_blobs = config->n_blobs;
     tables->n_meters = config->n_meters;
+    tables->n_sequence = 1;
 }
 
 int oxdp_table_create(const struct oxdp_table_config *config, const struct dp_tables *memory,

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "csum.h"
+#include "ovs/fastpath/fastpath.h"
 #include "ovs/state/ct.h"
 #include "dpif.h"
 #include "flow.h"
@@ -199,6 +201,45 @@ execute_lb_output(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
     dp_packet_batch_destroy(&copy);
 }
 
+/* Numbers packets whose header of GRE that 'data' describes has a sequence
+ * number in one row with those that programs send.  Open vSwitch's code counts
+ * only what the engine sends, and computes the checksum before. */
+static void
+number_packets(struct dpif_xdp_dp *dp, struct dp_packet_batch *batch,
+               const struct ovs_action_push_tnl *data)
+{
+    const struct eth_header *eth = (const struct eth_header *) data->header;
+    size_t l4 = (ETH_HEADER_LEN
+                 + (eth->eth_type == htons(ETH_TYPE_IPV6) ? IPV6_HEADER_LEN
+                    : IP_HEADER_LEN));
+    uint32_t *next = dpif_xdp_fastpath_sequence(dp);
+    struct dp_packet *packet;
+
+    if ((data->tnl_type != OVS_VPORT_TYPE_GRE
+         && data->tnl_type != OVS_VPORT_TYPE_IP6GRE) || !next) {
+        return;
+    }
+    DP_PACKET_BATCH_FOR_EACH (i, packet, batch) {
+        struct gre_base_hdr *gre = dp_packet_at(packet, l4, sizeof *gre);
+        ovs_be32 number;
+        uint8_t *field;
+
+        field = dp_packet_at(packet, data->header_len - sizeof number,
+                             sizeof number);
+        if (!gre || !field || !(gre->flags & htons(GRE_SEQ))) {
+            return;
+        }
+        number = htonl(__atomic_fetch_add(next, 1, __ATOMIC_RELAXED));
+        memcpy(field, &number, sizeof number);
+        if (gre->flags & htons(GRE_CSUM)) {
+            ovs_be16 *checksum = (ovs_be16 *) (gre + 1);
+
+            *checksum = 0;
+            *checksum = csum(gre, dp_packet_size(packet) - l4);
+        }
+    }
+}
+
 static void
 execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
                     bool should_steal, const struct ovs_action_push_tnl *data)
@@ -234,6 +275,7 @@ execute_tunnel_push(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch,
         dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_TUNNEL_PUSH,
                              n - dp_packet_batch_size(batch));
     }
+    number_packets(ctx->dp, batch, data);
 }
 
 /* Handles the packets of 'batch', which is consumed, once more. */

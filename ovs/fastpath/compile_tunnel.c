@@ -51,6 +51,7 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     union dp_op_arg *arg;
     struct dp_blob *blobs;
     bool is_udp = true;
+    bool numbered = false;
     bool has_csum;
 
     switch (tnl->tnl_type) {
@@ -62,11 +63,7 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     case OVS_VPORT_TYPE_IP6GRE:
         is_udp = false;
         has_csum = (gre->flags & htons(GRE_CSUM)) != 0;
-        if (gre->flags & htons(GRE_SEQ)) {
-            /* Open vSwitch numbers the packets of all flows in one row. */
-            p->reason = DPIF_XDP_COMPILE_TUNNEL;
-            return;
-        }
+        numbered = (gre->flags & htons(GRE_SEQ)) != 0;
         break;
     default:
         p->reason = DPIF_XDP_COMPILE_TUNNEL;
@@ -97,6 +94,7 @@ dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *p,
     arg->tunnel_push.len = len;
     arg->tunnel_push.ip6 = ip6;
     arg->tunnel_push.udp = is_udp;
+    arg->tunnel_push.numbered = numbered;
     arg->tunnel_push.first_port = tnl_udp_port_min;
     arg->tunnel_push.n_ports = tnl_udp_port_max - tnl_udp_port_min;
     memcpy(&arg->tunnel_push.tail, header + len - 8, 8);

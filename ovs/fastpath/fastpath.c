@@ -60,6 +60,13 @@ dpif_xdp_fastpath_create(struct dpif_xdp_dp *dp)
     return fp;
 }
 
+uint32_t *
+dpif_xdp_fastpath_sequence(const struct dpif_xdp_dp *dp)
+{
+    return (dp->fastpath
+            ? &oxdp_table_memory(dp->fastpath->table)->sequence->next : NULL);
+}
+
 void
 dpif_xdp_fastpath_destroy(struct dpif_xdp_fastpath *fp)
     OVS_NO_THREAD_SAFETY_ANALYSIS       /* Not shared any more. */

@@ -193,6 +193,10 @@ void dpif_xdp_fastpath_action_drops(const struct dpif_xdp_dp *,
                                     uint64_t ret_n[], size_t n_reasons)
     OVS_REQUIRES(dpif_xdp_flow_mutex);
 
+/* The next sequence number of GRE, which programs and the engine give out
+ * (dp/table.h); NULL: only the engine sends packets. */
+uint32_t *dpif_xdp_fastpath_sequence(const struct dpif_xdp_dp *);
+
 /* Puts "masks" into 'report', in the order in which programs search them. */
 void dpif_xdp_fastpath_report_masks(const struct dpif_xdp_dp *,
                                     struct json *report)

@@ -165,7 +165,7 @@ static void make_set(struct source *s, struct ofpbuf *actions)
 }
 
 /* A tunnel's header as ofproto makes them, from any bytes: VXLAN, Geneve or GRE, in IPv4 or IPv6, with or without
- * checksum. */
+ * checksum or sequence number. */
 static void make_push(struct source *s, struct ofpbuf *actions)
 {
     struct ovs_action_push_tnl tnl = { .tnl_port = u32_to_odp(1), .out_port = u32_to_odp(2) };
@@ -207,14 +207,14 @@ static void make_push(struct source *s, struct ofpbuf *actions)
         tnl.tnl_type = how % 3 == 1 ? OVS_VPORT_TYPE_VXLAN : OVS_VPORT_TYPE_GENEVE;
     } else {
         struct gre_base_hdr *gre = (struct gre_base_hdr *) l4;
-        bool key = how & 4;
+        bool key = how & 4, numbered = how & 8;
 
-        gre->flags = htons((how & 2 ? GRE_CSUM : 0) | (key ? GRE_KEY : 0));
+        gre->flags = htons((how & 2 ? GRE_CSUM : 0) | (key ? GRE_KEY : 0) | (numbered ? GRE_SEQ : 0));
         gre->protocol = htons(ETH_TYPE_TEB);
         if (key) {
             take(s, l4 + (how & 2 ? 8 : 4), 4);
         }
-        tnl.header_len = l4 + 4 + (how & 2 ? 4 : 0) + (key ? 4 : 0) - header;
+        tnl.header_len = l4 + 4 + (how & 2 ? 4 : 0) + (key ? 4 : 0) + (numbered ? 4 : 0) - header;
         tnl.tnl_type = ip6 ? OVS_VPORT_TYPE_IP6GRE : OVS_VPORT_TYPE_GRE;
     }
     nl_msg_put_unspec(actions, OVS_ACTION_ATTR_TUNNEL_PUSH, &tnl, sizeof tnl);

@@ -24,6 +24,7 @@
 #include "ovs/base/compat.h"
 
 #define HEADROOM 128
+#define SEQUENCE 0xfffefdfc     /* GRE's next number. */
 
 /* What a frame became. */
 struct outcome {
@@ -189,6 +190,7 @@ static bool run_ours(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     memset(tables->predictions, 0, tables->n_predictions * sizeof *tables->predictions);
     memset(outcome, 0, 2 * sizeof *outcome);
     for (int i = 0; i < 2; i++) {
+        tables->sequence->next = SEQUENCE;
         done[i] = run_once(frame, len, compiled, omit, tables, &outcome[i]);
     }
     oxdp_table_unlink(table, flow);
@@ -271,7 +273,7 @@ static bool run_once(const uint8_t *frame, size_t len, const struct dpif_xdp_com
     return done;
 }
 
-/* netdev_push_header() without a device: GRE's code wants one only for sequence numbers. */
+/* netdev_push_header() without a device: GRE's code wants one only for its counter of sequence numbers. */
 static void push_header(struct dp_packet *packet, const struct ovs_action_push_tnl *tnl)
 {
     if (tnl->tnl_type != OVS_VPORT_TYPE_GRE && tnl->tnl_type != OVS_VPORT_TYPE_IP6GRE) {
@@ -281,6 +283,11 @@ static void push_header(struct dp_packet *packet, const struct ovs_action_push_t
         int size;
         struct gre_base_hdr *gre = netdev_tnl_push_ip_header(packet, tnl->header, tnl->header_len, &size);
 
+        if (gre->flags & htons(GRE_SEQ)) {
+            const ovs_be32 number = htonl(SEQUENCE);
+
+            memcpy((uint8_t *) dp_packet_data(packet) + tnl->header_len - sizeof number, &number, sizeof number);
+        }
         if (gre->flags & htons(GRE_CSUM)) {
             *(ovs_be16 *) (gre + 1) = csum(gre, size);
         }
