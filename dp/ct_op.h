@@ -82,6 +82,7 @@ DP_STAGE int dp_ct_op_read(struct dp_ctx *ctx, const struct dp_frame *frame, con
         return key->ip_frag ? -DP_REASON_UP_CT_FRAGMENT : -DP_REASON_UP_CT;
     }
     here->action.flags |= DP_CT_GOOD_L4;
+    here->run.proto = 0;                /* That of the packet before, if this one is damaged. */
     kind = dp_ct_packet(ctx, frame, frame->has & DP_HAS_IP6 ? 1 : 0, &here->action, &here->run);
     if (DP_UNLIKELY(dp_out_of_reach(ctx))) {
         if (dp_pull(ctx)) {

@@ -45,6 +45,8 @@ static void sweep_paths(bool all);
 
 void ct_oracle_begin(bool loses)
 {
+    static unsigned long conversation;
+
     finish();
     for (int i = 0; i < N_WORLDS; i++) {
         ct_world_clear(&worlds[i]);
@@ -52,6 +54,7 @@ void ct_oracle_begin(bool loses)
     forget_ways();
     sweep_paths(true);
     test.is_plain ^= true;
+    test.is_later = conversation++ / 2 % 3;
     test.differs = false;
 }
 
@@ -162,7 +165,8 @@ enum parity ct_oracle_step(const struct ct_step *step)
             | (step->nat_action & NAT_ACTION_DST ? DP_CT_TO_DST : 0)
             | (step->nat_action & (NAT_ACTION_SRC_PORT | NAT_ACTION_DST_PORT) ? DP_CT_TO_PORTS : 0)
             | (step->set_mark && !test.is_plain ? DP_CT_MARK : 0)
-            | (step->set_label && !test.is_plain ? DP_CT_LABEL : 0),
+            | (step->set_label && !test.is_plain ? DP_CT_LABEL : 0)
+            | (test.is_later ? DP_CT_SCTP | DP_CT_FIRST_FRAGMENT : 0),
         .mark = step->mark[0], .mark_mask = step->mark[1],
         .nat = { .min_port = step->min_port, .max_port = step->max_port },
     };
