@@ -428,7 +428,7 @@ def test_meters_go_on(network, metered):
     assert metered.counts() == (metered.sent, metered.sent - metered.passed)
     assert metered.counts(2) == (0, 0)
     assert metered.passed >= metered.BURST and metered.no_fresh_burst()
-    assert sum("adopted: meters, ports, counters" in line for line in switch.log()) == 2
+    assert sum("adopted: meters, sequence, ports, counters" in line for line in switch.log()) == 2
 
 
 def test_meters_of_another_layout_are_not_adopted(network, metered):
@@ -447,7 +447,7 @@ def test_meters_of_another_layout_are_not_adopted(network, metered):
     metered.send(100)
     assert not metered.no_fresh_burst()
     said, = [line for line in network.switch.log() if "tables of the previous instance" in line]
-    assert ": adopted: ports, counters" in said and "another layout or size of them: meters" in said
+    assert ": adopted: sequence, ports, counters" in said and "another layout or size of them: meters" in said
 
 
 def test_devices_stay_promiscuous(network):

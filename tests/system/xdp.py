@@ -77,7 +77,8 @@ def waits(kind, number):
 
 def is_adopted(kind, number):
     """Whether the next instance takes over the map itself (core/programs/state.h)."""
-    return kind == "map" and '"name":"dp_meters"' in lab.run("bpftool", "-j", kind, "show", "id", str(number), check=False)
+    shown = lab.run("bpftool", "-j", kind, "show", "id", str(number), check=False)
+    return kind == "map" and any(f'"name":"dp_{name}"' in shown for name in ("meters", "sequence"))
 
 
 def pin_foreign_program(path, kind=BPF_PROG_TYPE_XDP):
