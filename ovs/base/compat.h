@@ -265,10 +265,11 @@ dpif_xdp_packets_complete(struct dp_packet_batch *batch OVS_UNUSED)
  * packets to compute, and who extracts its key again would take the outer one
  * for the only one: computes them, and takes away the marks that say so.
  * Returns false if it cannot: the packet is yet to be segmented. */
+#define DPIF_XDP_SETTLES_TUNNELS (OXDP_OVS >= 303 && OXDP_OVS < 305)
 static inline bool
 dpif_xdp_packet_settle_tunnel(struct dp_packet *packet OVS_UNUSED)
 {
-#if OXDP_OVS >= 303 && OXDP_OVS < 305
+#if DPIF_XDP_SETTLES_TUNNELS
     if (dp_packet_hwol_is_tunnel_geneve(packet)
         || dp_packet_hwol_is_tunnel_vxlan(packet)) {
         if (dp_packet_hwol_is_tso(packet)) {

@@ -69,6 +69,7 @@ struct burst {
 static void
 recirculate(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
 {
+#if DPIF_XDP_SETTLES_TUNNELS
     size_t n = dp_packet_batch_size(batch), i;
     struct dp_packet *packet;
 
@@ -80,6 +81,7 @@ recirculate(struct dpif_xdp_ctx *ctx, struct dp_packet_batch *batch)
             dp_packet_delete(packet);
         }
     }
+#endif
     dpif_xdp_input(ctx, batch, NULL);
 }
 
