@@ -14,6 +14,8 @@
  *             Nor does force end a connection with NAT, which it does since 3.3; for a packet that
  *             the same zone has translated it does not even find one.
  *   twins     two connections may have the same tuple in one direction if one of them has no NAT: either may be found.
+ *   full      if both buckets of a tuple are full, ours makes no connection; also if they are full of those that have
+ *             expired and are not swept, as none is here.
  *   asserted  of a packet that a zone has translated and tracks once more, it may take the second tuple of a
  *             connection with NAT for the connection: an assertion fails, which ends ovs-vswitchd
  *             (conn_update_state()).  The corpus has such a conversation.
@@ -254,6 +256,20 @@ static bool has_twins(void)
         }
     }
     return false;
+}
+
+/* Whether the buckets of 't' have no free slot, or but one, which the other tuple may have needed. */
+static bool is_full(const struct dp_ct_tuple *t)
+{
+    uint64_t hash = dp_ct_hash(ours.tables.head, t);
+    uint32_t last = ours.tables.head->bucket_last;
+    int n_free = 0;
+
+    for (int i = 0; i < DP_CT_SLOTS; i++) {
+        n_free += !ours.tables.buckets[dp_hash_bucket(hash, last)].slot[i];
+        n_free += !ours.tables.buckets[dp_hash_alternative(hash, last)].slot[i];
+    }
+    return n_free <= 1;
 }
 
 /* Whether ours ended a connection with NAT that Open vSwitch goes on with. */
@@ -594,6 +610,10 @@ enum parity ct_oracle_step(const struct ct_step *wanted)
     }
     if (has_twins()) {
         ct_oracle_left.twins++;
+        return PARITY_BEYOND;
+    }
+    if (run.refused == DP_CT_REFUSED_FULL + 1 && (is_full(&run.tuple) || is_full(&run.reply))) {
+        ct_oracle_left.full++;
         return PARITY_BEYOND;
     }
     quotes = run.md.v6 && run.related && !before && packet.md.ct_state & (CS_SRC_NAT | CS_DST_NAT)

@@ -59,7 +59,7 @@ const uint8_t *ct_oracle_frame(size_t *len);
 
 /* How many comparisons were not made because of what Open vSwitch 3.1 does: see oracle_ct.c. */
 struct ct_oracle_left {
-    unsigned long corpses, quotes, twins, asserted;
+    unsigned long corpses, quotes, twins, full, asserted;
     unsigned long states[256];  /* Steps that ended in each ct_state. */
 };
 extern struct ct_oracle_left ct_oracle_left;

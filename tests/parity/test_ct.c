@@ -34,8 +34,9 @@ int main(int argc, char **argv)
         }
     }
     printf("%lu conversations with %lu packets equal; left early: %lu with an ended connection's second tuple, %lu "
-           "with two connections of one tuple, %lu with a failed assertion; bytes of %lu ICMPv6 errors not compared\n",
+           "with two connections of one tuple, %lu with full buckets, %lu with a failed assertion; bytes of %lu "
+           "ICMPv6 errors not compared\n",
            n[PARITY_EQUAL] + n[PARITY_BEYOND], packets, ct_oracle_left.corpses, ct_oracle_left.twins,
-           ct_oracle_left.asserted, ct_oracle_left.quotes);
+           ct_oracle_left.full, ct_oracle_left.asserted, ct_oracle_left.quotes);
     return kinds < 10 || n[PARITY_BEYOND] > rounds / 5;
 }
