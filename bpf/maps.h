@@ -30,6 +30,8 @@
  *                 the programs; core/programs/trace.c reads the counters.
  * traced          RINGBUF of struct dp_traced.  Written by the programs, read by core/programs/trace.c.  Full: the
  *                 packet is missing, and counted as lost.
+ * samples         RINGBUF of struct dp_sampled.  Written by the programs, read by core/programs/sample.c.  Full: the
+ *                 sample is missing, and counted in 'runs'.
  */
 #ifndef BPF_MAPS_H
 #define BPF_MAPS_H 1
@@ -40,6 +42,7 @@
 #include "dp/frame.h"
 #include "dp/key.h"
 #include "dp/record.h"
+#include "dp/sample.h"
 #include "dp/trace.h"
 #include "dp/types.h"
 
@@ -76,7 +79,7 @@ struct bpf_limit {
 struct bpf_run_room {
     __u64 room[255];
     __u32 countdown;        /* The packet with which it becomes 0 may be traced; 0: none is. */
-    __u32 pad;
+    __u32 lost_samples;     /* The ring was full. */
 };
 
 struct bpf_skb_output {
@@ -120,6 +123,7 @@ struct bpf_counters {
 
 #define BPF_TRACE_ANY 0xffffffff
 #define BPF_TRACE_RING (1 << 20)        /* Bytes. */
+#define BPF_SAMPLE_RING (1 << 20)       /* Bytes: 504 samples. */
 
 /* Which packets are traced. */
 struct bpf_tracing {

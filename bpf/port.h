@@ -89,7 +89,7 @@ static __always_inline void fill_record_parts(void *more, void *end, const struc
 }
 
 /* If run->uncommon is 0, only 'flow' and 'generation' of 'run' are valid.  'parts' is record_parts(). */
-static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, const struct bpf_port *port,
+static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *record, __u32 in_port,
                                         const struct dp_run *run, enum dp_reason reason, __u32 parts)
 {
     __u32 after = run->passes | run->tracked;
@@ -99,7 +99,7 @@ static __always_inline void fill_record(struct dp_ctx *ctx, struct dp_record *re
     record->has = (after ? DP_RECORD_RECIRC : 0) | parts;
     record->passes = run->passes;
     record->tracked = run->tracked;
-    record->in_port = port->port_no;
+    record->in_port = in_port;
     record->flow = run->flow;
     record->generation = run->flow != DP_NO_FLOW ? run->generation : 0;
     if (after) {

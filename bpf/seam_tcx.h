@@ -85,6 +85,7 @@ DP_INLINE int dp_has_frags(struct dp_ctx *ctx) { return 0; }
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
+DP_INLINE __u32 dp_random(struct dp_ctx *ctx) { return bpf_get_prandom_u32(); }
 
 #define TRACE_HOOK DP_TRACE_TCX
 DP_INLINE int dp_copy_out(struct dp_ctx *ctx, void *to, __u32 n) { return bpf_skb_load_bytes(ctx, 0, to, n); }

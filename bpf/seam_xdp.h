@@ -72,10 +72,11 @@ DP_INLINE int dp_pull(struct dp_ctx *ctx) { return -dp_out_of_reach(ctx); }
 DP_INLINE __u64 dp_ticks(struct dp_ctx *ctx) { return bpf_jiffies64(); }
 DP_INLINE __u64 dp_now(struct dp_ctx *ctx) { return bpf_ktime_get_ns(); }
 DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return bpf_get_smp_processor_id(); }
+DP_INLINE __u32 dp_random(struct dp_ctx *ctx) { return bpf_get_prandom_u32(); }
 DP_INLINE int dp_adjust_head(struct dp_ctx *ctx, int n) { return bpf_xdp_adjust_head(ctx, n); }
 DP_INLINE int dp_cut_tail(struct dp_ctx *ctx, __u32 n) { return bpf_xdp_adjust_tail(ctx, -(int) n); }
 
-/* Copies the frame's first 'n' bytes, which it has; for bpf/trace.h. */
+/* Copies the frame's first 'n' bytes, which it has; for bpf/trace.h and bpf/sample.h. */
 #define TRACE_HOOK DP_TRACE_XDP
 DP_INLINE int dp_copy_out(struct dp_ctx *ctx, void *to, __u32 n) { return bpf_xdp_load_bytes(ctx, 0, to, n); }
 

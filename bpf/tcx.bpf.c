@@ -42,6 +42,7 @@
 
 #include "bpf/port.h"
 #include "bpf/host_tunnel.h"
+#include "bpf/sample.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -240,7 +241,7 @@ static __always_inline int put_parts(struct __sk_buff *ctx, const struct bpf_por
     dp_store32(eth + 8, dp_load32(old + 8));
     header->eth_type = dp_htons(UPCALL_ETH_TYPE_OF(parts));
     header->counter_slot = port->counter_slot;
-    fill_record(ctx, &header->record, port, run, reason, parts);
+    fill_record(ctx, &header->record, port->port_no, run, reason, parts);
     fill_record_parts(header + 1, (void *) (long) ctx->data_end, run, parts);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "dp/pipeline.h"
 
 #include "bpf/port.h"
+#include "bpf/sample.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -188,7 +189,7 @@ DP_STAGE int put_record(struct xdp_md *ctx, const struct bpf_port *port, const s
     if ((void *) (record + 1) > (void *) (long) ctx->data_end) {
         return 1;
     }
-    fill_record(ctx, record, port, run, reason, parts);
+    fill_record(ctx, record, port->port_no, run, reason, parts);
     fill_record_parts(record + 1, (void *) (long) ctx->data_end, run, parts);
     return 0;
 }

@@ -302,6 +302,7 @@ DP_STAGE int dp_commit_op(struct dp_ctx *ctx, struct dp_frame *frame, union dp_k
     case DP_OP_TNL_POP:
     case DP_OP_CHECK_LEN:               /* dp_prepare(). */
     case DP_OP_CT:                      /* Before all others: dp_track() of dp/pipeline.h. */
+    case DP_OP_SAMPLE:
     case DP_OP_GROUP:                   /* How a packet leaves, after all operations (DP_FATE_GROUP). */
     case DP_N_OPS:
         break;

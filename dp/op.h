@@ -39,7 +39,8 @@
     X(TNL_POP_GENEVE, DP_HAS_L3 | DP_HAS_FIRST,  "pop tunnel header of Geneve") \
     X(CT,          0,                            "track the connection")            \
     X(CHECK_LEN,   0,                            "check the length")                \
-    X(TNL_SET,     0,                            "send into a tunnel by the routes of the host")
+    X(TNL_SET,     0,                            "send into a tunnel by the routes of the host") \
+    X(SAMPLE,      0,                            "sample")
 
 #define DP_MAX_OPS 16           /* Operations of one program. */
 #define DP_MAX_TAGS_PUSHED 8    /* VLAN tags among them. */
@@ -48,7 +49,8 @@
 /* TNL_PUSH and TNL_PUSH_CSUM that send a packet to another end of tunnels as well have u.tunnel_push.again: between the
  * first and these there are OUTPUTs alone, and the headers have one form.
  * A flow has one TNL_POP or TNL_POP_GENEVE at most, as its last operation.
- * A flow with CT, of which it has DP_MAX_CT at most, begins with one.
+ * A flow with SAMPLE, one at most, begins with it.
+ * A flow with CT, of which it has DP_MAX_CT at most, begins with one, or with SAMPLE and one.
  * A flow with CHECK_LEN, one at most, is run for frames of up to u.max_len bytes as they arrive.
  * No flow has GROUP among its operations.  Programs use its bit to declare, or leave out, DP_FATE_GROUP. */
 enum dp_op_code {

@@ -31,6 +31,7 @@
 #include "dp/predict.h"
 #include "dp/reason.h"
 #include "dp/run.h"
+#include "dp/sample.h"
 #include "dp/way.h"
 
 /* Whether flows of what was in tunnels are predicted. */
@@ -46,6 +47,7 @@ DP_INLINE int dp_upcall(struct dp_run *run, __u32 flow, __u32 generation, enum d
 DP_INLINE void dp_recirculate(struct dp_run *run, __u32 recirc_id);
 DP_INLINE int dp_path_is_there(struct dp_ctx *ctx, struct dp_run *run);
 DP_INLINE int dp_path_is_known(struct dp_ctx *ctx, __u32 in_port);
+DP_STAGE int dp_sample(struct dp_ctx *ctx, struct dp_run *run);
 
 /* Where a packet is before dp_pipeline_from(). */
 enum dp_from {
@@ -114,7 +116,7 @@ DP_INLINE struct dp_outcome dp_pipeline_from(struct dp_ctx *ctx, __u32 in_port, 
     for (int step = 0; step < DP_MAX_STEPS; step++) {
         __u64 fated;
 
-        if (!DP_OMITS_OP(ctx, DP_OP_CT) && fate == DP_FATE_TRACK) {
+        if ((!DP_OMITS_OP(ctx, DP_OP_CT) || !DP_OMITS_OP(ctx, DP_OP_SAMPLE)) && fate == DP_FATE_TRACK) {
             fated = dp_track(ctx, run);
         } else if (!DP_OMITS(ctx, DP_PART(RECIRC)) && fate == DP_FATE_RECIRC && run->passes < DP_MAX_PASSES - 1) {
             fated = dp_pass_again(ctx, run);
@@ -286,7 +288,8 @@ DP_INLINE int dp_pass(struct dp_ctx *ctx, struct dp_run *run, struct dp_predicti
         if (!DP_OMITS_OP(ctx, DP_OP_CT) && op->codes & ~DP_PATH_OPS) {
             run->ct.n_steady = DP_CT_UNSTEADY;          /* Nothing is learned of such a packet. */
         }
-        if (!DP_OMITS_OP(ctx, DP_OP_CT) && op->code == DP_OP_CT) {
+        if ((!DP_OMITS_OP(ctx, DP_OP_CT) && op->code == DP_OP_CT)
+            || (!DP_OMITS_OP(ctx, DP_OP_SAMPLE) && op->code == DP_OP_SAMPLE)) {
             run->flow = index;
             run->len = len;
             run->tcp_flags = tcp_flags;
@@ -383,7 +386,8 @@ DP_INLINE const struct dp_op *dp_track_op(struct dp_ctx *ctx, const struct dp_ru
     return flow ? dp_ops_at(ctx, flow->ops + run->at) : 0;
 }
 
-/* What follows this CT in flow run->flow, up to the next.  Returns as dp_pass(), with 'arg' in a stage's way. */
+/* What follows this CT, or SAMPLE without one, in flow run->flow, up to the next CT.  Returns as dp_pass(), with 'arg'
+ * in a stage's way. */
 DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
 {
     const struct dp_flow *flow = run ? dp_flows_at(ctx, run->flow) : 0;
@@ -394,7 +398,7 @@ DP_STAGE __u64 dp_track_end(struct dp_ctx *ctx, struct dp_run *run)
     if (!op) {
         return DP_FATE_DROP;
     }
-    if (dp_is_traced(ctx, &run->traced)) {
+    if (dp_is_traced(ctx, &run->traced) && op->code == DP_OP_CT) {
         dp_note_ct(ctx, run);
     }
     if (dp_ct_is_forgotten(op)) {
@@ -420,7 +424,18 @@ DP_INLINE __u64 dp_track(struct dp_ctx *ctx, struct dp_run *run)
     int reason;
 
     run->reason = DP_REASON_DROPPED;
-    if (!op) {
+    if (!DP_OMITS_OP(ctx, DP_OP_SAMPLE) && op && op->code == DP_OP_SAMPLE) {
+        run->tracked |= DP_TRACKED_SAMPLE;
+        if (dp_random(ctx) < op->u.sample.chance) {
+            dp_sample(ctx, run);
+        }
+        if (!op->u.sample.tracks) {
+            return dp_track_end(ctx, run);
+        }
+        run->at++;
+        op = dp_track_op(ctx, run);
+    }
+    if (!op || DP_OMITS_OP(ctx, DP_OP_CT)) {
         return DP_FATE_DROP;
     }
     if (DP_TAKES_SKBS && op->u.ct.flags & DP_CT_NAT && dp_checksum_outer(ctx, &run->frame, &run->key)) {

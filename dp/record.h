@@ -20,7 +20,7 @@
 #include "dp/reason.h"
 
 /* The version of what programs and userspace share besides the tables: this file, dp/counter.h, bpf/maps.h. */
-#define DP_RECORD_VERSION 8
+#define DP_RECORD_VERSION 9
 
 /* Parts of a record, besides what each has. */
 #define DP_RECORD_RECIRC (1 << 0)       /* Metadata after at least one pass: the frame may differ from what arrived. */
@@ -36,7 +36,7 @@ struct dp_record {
     __u16 has;          /* DP_RECORD_*. */
     __u8 passes;        /* Flows executed before. */
     __u8 tracked;       /* Of flow 'flow', the operations before so many-th CT are done, from 0 on: 0 is the first.  The
-                         * engine goes on with that CT. */
+                         * engine goes on with that CT.  And DP_TRACKED_SAMPLE. */
     __u32 in_port;      /* Datapath port number. */
     __u32 flow;         /* Index of the flow that matched, or DP_NO_FLOW. */
     __u32 generation;   /* Generation of that index: stale if the table says otherwise. */

@@ -38,7 +38,8 @@ struct dp_run {
     union {
         struct {
             __u16 passes;       /* Flows executed before the outcome: the frame may have changed if not 0, */
-            __u16 tracked;      /* or if the last one's operations before so many-th CT are done, from 0 on. */
+            __u16 tracked;      /* or if the last one's operations before so many-th CT are done, from 0 on; and
+                                 * DP_TRACKED_SAMPLE. */
             struct dp_walked walked;    /* Of all passes. */
         };
         __u64 uncommon;         /* 0: it was one hit in the signature cache. */

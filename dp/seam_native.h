@@ -24,7 +24,10 @@ struct dp_ctx {
     struct dp_path_tables *paths;       /* dp/path.h; NULL: none are learned. */
     struct dp_omit omit;        /* What is left out. */
     struct dp_way *way;         /* Where the frame's way is noted, or NULL. */
+    __u32 random;               /* What dp_random() says. */
+    __u32 n_samples;            /* Counted by dp_sample(). */
 };
+struct dp_run;
 
 DP_INLINE int dp_omits(const struct dp_ctx *ctx, __u32 first, __u32 last)
 {
@@ -52,6 +55,10 @@ DP_INLINE __u32 dp_cpu(struct dp_ctx *ctx) { return ctx->cpu; }
 
 /* Whether dp_at() since the last call, or since the frame came, did not reach bytes that the frame has. */
 DP_INLINE int dp_out_of_reach(struct dp_ctx *ctx) { return 0; }
+
+/* Of dp/sample.h. */
+DP_INLINE __u32 dp_random(struct dp_ctx *ctx) { return ctx->random; }
+DP_STAGE int dp_sample(struct dp_ctx *ctx, struct dp_run *run) { return ctx->n_samples++, 0; }
 
 /* Brings the frame's first kilobyte into the reach of dp_at().  0, or negative errno. */
 DP_INLINE int dp_pull(struct dp_ctx *ctx) { return 0; }

@@ -31,8 +31,8 @@
 #define DP_TABLE_MAGIC 0x4f584450u      /* "OXDP" */
 /* Programs for x86-64 have the first, which is refused elsewhere; the second, of programs that use DP_ORDER() as other
  * processors need it, is taken on all. */
-#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 17)
-#define DP_TABLE_VERSION_ORDERED 1017
+#define DP_TABLE_VERSION (DP_UNORDERED_CPU ? DP_TABLE_VERSION_ORDERED : 18)
+#define DP_TABLE_VERSION_ORDERED 1018
 
 #define DP_MAX_MASKS 128        /* Masks that the fast path walks at most. */
 #define DP_MASK_ALL 0           /* masks[0] is the union of all masks: what the signature cache hashes. */
@@ -222,6 +222,11 @@ struct dp_op {
             __u32 next;                                                         /* To the next CT, in operations; 0:
                                                                                  * none. */
         } ct;
+        struct {
+            __u32 chance;                                                       /* Of 2^32. */
+            __u32 tracks;                                                       /* The next operation is CT. */
+            __u32 none[6];                                                      /* 0, as is ct.next here. */
+        } sample;
     } u;
 };
 _Static_assert(sizeof(struct dp_op) == 64, "operation layout");

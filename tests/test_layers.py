@@ -89,7 +89,7 @@ DOORS = {
     "core/ct": {"ct.h"},
     "core/capture": {"capture.h"},
     "core/xsk": {"umem.h", "sock.h", "stack.h"},
-    "core/programs": {"progs.h", "tcx.h", "group.h", "limit.h", "track.h", "trace.h", "detour.h", "pin.h", "ct_pins.h"},
+    "core/programs": {"progs.h", "tcx.h", "group.h", "limit.h", "track.h", "trace.h", "sample.h", "detour.h", "pin.h", "ct_pins.h"},
     "ovs/netdev": {"netdev_xdp.h", "netdev_internal.h", "spelling.h"},
     "ovs/lookup": {"flow_table.h", "validate.h"},
     "ovs/state": {"ct.h", "ct_parse.h", "meter.h", "bond.h"},

@@ -8,7 +8,7 @@ import re
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-COMPILER = [f"ovs/fastpath/compile{part}.c" for part in ("", "_ct", "_program", "_set", "_tunnel")]
+COMPILER = [f"ovs/fastpath/compile{part}.c" for part in ("", "_ct", "_program", "_sample", "_set", "_tunnel")]
 
 
 def text(*names):
@@ -89,7 +89,7 @@ NOT_OF_PATHS = {
 KEEP_THEIR_CONNECTION = {
     "SET_ETH", "PUSH_VLAN", "POP_VLAN", "SET_MPLS", "SET_IP4", "SET_IP6", "SET_ARP", "SET_ND", "SET_ND_EXT", "SET_MARK",
     "SET_PRIORITY", "TRUNC", "HASH", "CT_CLEAR", "METER", "OUTPUT", "TNL_PUSH", "TNL_PUSH_CSUM", "TNL_POP", "TNL_POP_GENEVE", "CT",
-    "CHECK_LEN", "TNL_SET",
+    "CHECK_LEN", "TNL_SET", "SAMPLE",
 }
 
 

@@ -135,6 +135,7 @@ struct dpif_xdp_dp_engine {
     struct ovs_mutex mutex;             /* dpif_xdp_engine_mutex. */
     struct dpif_xdp_thread **threads OVS_GUARDED_BY(dpif_xdp_engine_mutex);
     size_t n_threads OVS_GUARDED_BY(dpif_xdp_engine_mutex);
+    struct dpif_xdp_sampler *sampler;   /* With dp->progs, or NULL. */
     char *cpu_mask                      /* other_config:pmd-cpu-mask. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint32_t cache_size                 /* Signature cache entries a thread. */

@@ -96,6 +96,16 @@ int dpif_xdp_threads_add_port(struct dpif_xdp_dp *dp,
 void dpif_xdp_threads_remove_port(struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* Starts and stops the thread for what programs sample, which dp->progs are
+ * there to take. */
+void dpif_xdp_sampler_start(struct dpif_xdp_dp *dp);
+void dpif_xdp_sampler_stop(struct dpif_xdp_dp *dp);
+
+/* Samples that programs took: how many the thread has handled, and how many
+ * were lost because it was too slow. */
+void dpif_xdp_sampler_get_stats(const struct dpif_xdp_dp *dp, uint64_t *n,
+                                uint64_t *n_lost);
+
 /* Handles what waits on 'port', whose queues no engine thread polls. */
 void dpif_xdp_poll_port(struct dpif_xdp_dp *, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex);

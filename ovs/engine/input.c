@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "dp/sample.h"
 #include "dpif.h"
 #include "flow.h"
 #include "odp-util.h"
@@ -13,6 +14,7 @@
 #include "openvswitch/match.h"
 #include "ovs/base/compat.h"
 #include "ovs/base/usdt.h"
+#include "ovs/fastpath/compile.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/flows/flows.h"
 #include "uuid.h"
@@ -355,15 +357,21 @@ note_installed(const struct dpif_xdp_ctx *ctx, const struct dpif_xdp_key *key)
     }
 }
 
-/* Returns the actions from the ct() number 'n_tracked' on, counted from 0, and
- * their length; NULL if there are not so many. */
+/* Returns those of 'actions' that are left after what 'n_tracked' says, and
+ * their length; NULL if there are not so many ct().  May use 'others'. */
 static const struct nlattr *
 skip_tracked(const struct dpif_xdp_actions *actions, uint32_t n_tracked,
-             size_t *ret_left)
+             struct ofpbuf *others, size_t *ret_left)
 {
     const struct nlattr *a;
     size_t left;
 
+    if (n_tracked == DP_TRACKED_SAMPLE) {
+        dpif_xdp_drop_samples(actions->actions, actions->size, others);
+        *ret_left = others->size;
+        return others->data;
+    }
+    n_tracked &= ~DP_TRACKED_SAMPLE;    /* It was before the first ct(). */
     NL_ATTR_FOR_EACH (a, left, actions->actions, actions->size) {
         if (nl_attr_type(a) == OVS_ACTION_ATTR_CT && !n_tracked--) {
             *ret_left = left;
@@ -381,9 +389,11 @@ execute_flow(struct dpif_xdp_ctx *ctx, struct flow_batch *batch)
     const struct nlattr *first = actions->actions;
     size_t n = dp_packet_batch_size(&batch->packets);
     size_t size = actions->size;
+    struct ofpbuf others;
 
+    ofpbuf_init(&others, 0);
     if (OVS_UNLIKELY(batch->n_tracked)) {
-        first = skip_tracked(actions, batch->n_tracked, &size);
+        first = skip_tracked(actions, batch->n_tracked, &others, &size);
         if (!first) {
             dpif_xdp_count_drops(ctx->dp, DPIF_XDP_DROP_FLOW_GONE, n);
             dp_packet_delete_batch(&batch->packets, true);
@@ -399,6 +409,7 @@ execute_flow(struct dpif_xdp_ctx *ctx, struct flow_batch *batch)
     dpif_xdp_fastpath_mark(ctx->dp, batch->flow);
     dpif_xdp_execute_actions(ctx, &batch->packets, true, batch->flow->key,
                              first, size, actions->growth);
+    ofpbuf_uninit(&others);
 }
 
 /* Sorts the packets of 'batch' whose flow is known ('rules[i]' is not null)

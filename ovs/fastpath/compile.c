@@ -13,6 +13,7 @@
 
 static void compile_list(struct dpif_xdp_program *,
                          const struct nlattr *actions, size_t actions_len);
+static void compile_nested(struct dpif_xdp_program *, const struct nlattr *);
 static void compile_tunnels(struct dpif_xdp_program *,
                             const struct nlattr *const clones[], size_t n);
 static bool is_into_tunnel(const struct nlattr *);
@@ -60,6 +61,7 @@ dpif_xdp_compile_actions(const struct nlattr *actions, size_t actions_len,
 
     dpif_xdp_program_init(&p, caps, out);
     compile_list(&p, actions, actions_len);
+    dpif_xdp_compile_samples_end(&p);
     return dpif_xdp_program_finish(&p);
 }
 
@@ -74,7 +76,9 @@ compile_list(struct dpif_xdp_program *p, const struct nlattr *actions,
     size_t left, n = 0;
 
     NL_ATTR_FOR_EACH (a, left, actions, actions_len) {
-        if (is_into_tunnel(a) && n < ARRAY_SIZE(tunnels)) {
+        if (nl_attr_type(a) == OVS_ACTION_ATTR_SAMPLE && !n) {
+            dpif_xdp_compile_sample(p, a);
+        } else if (is_into_tunnel(a) && n < ARRAY_SIZE(tunnels)) {
             tunnels[n++] = a;
         } else if (!n || nl_attr_type(a) == OVS_ACTION_ATTR_OUTPUT) {
             compile_next(p, a);
@@ -90,6 +94,18 @@ compile_list(struct dpif_xdp_program *p, const struct nlattr *actions,
         compile_tunnels(p, tunnels, n);
         p->cloned = true;
     }
+}
+
+/* Translates the actions of another, which is the last. */
+static void
+compile_nested(struct dpif_xdp_program *p, const struct nlattr *outer)
+{
+    bool nested = p->nested;
+
+    p->nested = true;
+    compile_list(p, nl_attr_get(outer), nl_attr_get_size(outer));
+    p->nested = nested;
+    p->cloned = true;
 }
 
 /* Translates 'n' clones, behind which another header may be pushed. */
@@ -219,8 +235,7 @@ compile_action(struct dpif_xdp_program *p, const struct nlattr *a)
         break;
 
     case OVS_ACTION_ATTR_CLONE:
-        compile_list(p, nl_attr_get(a), nl_attr_get_size(a));
-        p->cloned = true;
+        compile_nested(p, a);
         break;
 
     case OVS_ACTION_ATTR_CHECK_PKT_LEN:
@@ -367,8 +382,7 @@ compile_check_pkt_len(struct dpif_xdp_program *p, const struct nlattr *attr)
     }
     max_len = nl_attr_get_u16(len) - grown;
     p->max_len = p->max_len ? MIN(p->max_len, max_len) : max_len;
-    compile_list(p, nl_attr_get(shorter), nl_attr_get_size(shorter));
-    p->cloned = true;
+    compile_nested(p, shorter);
 }
 
 const char *

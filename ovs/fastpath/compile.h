@@ -102,6 +102,18 @@ struct pkt_metadata;
 void dpif_xdp_compile_get_tunnel(const struct dp_record *,
                                  struct pkt_metadata *);
 
+struct ofpbuf;
+
+/* Writes to 'drawn' what the engine does to a copy of a packet that a program
+ * sampled: those of 'actions', of a flow with SAMPLE, that lead to the actions
+ * sample() that this draws, one at least, and what these do. */
+void dpif_xdp_draw_samples(const struct nlattr *actions, size_t actions_len,
+                           struct ofpbuf *drawn);
+
+/* Writes to 'others' the actions that are left when sampling is done. */
+void dpif_xdp_drop_samples(const struct nlattr *actions, size_t actions_len,
+                           struct ofpbuf *others);
+
 /* Writes to '*out' where packets with the tunnel metadata 'tunnel' go; mark
  * and priority are left 0.  Returns false if that is nowhere. */
 struct dp_tunnel_out;

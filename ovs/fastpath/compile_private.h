@@ -5,6 +5,7 @@
  *   compile_program.c   the program that they become: operations, outputs
  *   compile_set.c       actions that set fields
  *   compile_ct.c        connection tracking
+ *   compile_sample.c    sampling
  *   compile_tunnel.c    tunnel headers
  *   compile_key.c       matches */
 #ifndef DPIF_XDP_COMPILE_PRIVATE_H
@@ -40,6 +41,9 @@ struct dpif_xdp_program {
     uint32_t n_ct;              /* Operations CT. */
     bool tag_popped;
     uint32_t max_len;           /* Of frames as they arrive; 0: any. */
+    bool nested;                /* The actions are those of another. */
+    bool sampled;               /* There are actions sample(), ... */
+    double unsampled;           /* ... with this chance that none is drawn. */
 };
 
 /* Translates a match; see dpif_xdp_compile().  On failure '*key' and '*mask'
@@ -60,11 +64,15 @@ void dpif_xdp_compile_set(struct dpif_xdp_program *, const struct nlattr *key,
                           bool masked);
 void dpif_xdp_compile_ct(struct dpif_xdp_program *, const struct nlattr *);
 bool dpif_xdp_compile_ct_suits(const struct dpif_xdp_program *);
+void dpif_xdp_compile_sample(struct dpif_xdp_program *, const struct nlattr *);
 void dpif_xdp_compile_tunnel_push(struct dpif_xdp_program *,
                                   const struct ovs_action_push_tnl *);
 void dpif_xdp_compile_tunnel_set(struct dpif_xdp_program *,
                                  const struct nlattr *key);
 void dpif_xdp_compile_tunnel_pop(struct dpif_xdp_program *, uint32_t port);
+
+/* Puts SAMPLE first, if there is an action sample().  After all actions. */
+void dpif_xdp_compile_samples_end(struct dpif_xdp_program *);
 
 /* An empty program that drops, written to 'out' for programs with 'caps'. */
 void dpif_xdp_program_init(struct dpif_xdp_program *,

@@ -18,6 +18,7 @@
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
 #include "ovs-rcu.h"
+#include "ovs/engine/engine.h"
 #include "ovs/engine/packet.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/state/ct.h"
@@ -138,6 +139,7 @@ load_programs(struct dpif_xdp_dp *dp, char **errorp)
     }
     if (!error && dp->ports.n_fast_flows) {
         dp->fastpath = dpif_xdp_fastpath_create(dp);
+        dpif_xdp_sampler_start(dp);
     }
     return error;
 }

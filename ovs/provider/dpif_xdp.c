@@ -372,6 +372,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_port_lock(dp);
     dpif_xdp_upcalls_close(dp);
     dpif_xdp_threads_stop(dp);
+    dpif_xdp_sampler_stop(dp);
     dpif_xdp_port_unlock(dp);
 
     /* No thread handles packets any more.  What readers still hold is freed

@@ -48,6 +48,8 @@ static const struct line engine_lines[] = {
     { "masks_walked", "masks walked" },
     { "misses", "misses" },
     { "upcalls_lost", "upcalls lost" },
+    { "samples", "samples that programs took" },
+    { "samples_lost", "samples lost" },
     { NULL, NULL },
 };
 
@@ -240,8 +242,8 @@ report_engine(struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query,
               struct json *report)
 {
     struct dpif_xdp_cls_stats engine;
+    uint64_t n, n_samples, n_lost;
     struct json *drops;
-    uint64_t n;
 
     memset(&engine, 0, sizeof engine);
     dpif_xdp_threads_get_stats(dp, &engine);
@@ -252,6 +254,9 @@ report_engine(struct dpif_xdp_dp *dp, const struct dpif_xdp_query *query,
     put(query, report, "misses", engine.n_miss);
     n = dpif_xdp_get_lost(dp);
     put(query, report, "upcalls_lost", n);
+    dpif_xdp_sampler_get_stats(dp, &n_samples, &n_lost);
+    put(query, report, "samples", n_samples);
+    put(query, report, "samples_lost", n_lost);
     drops = dpif_xdp_report_object(report, "drops");
     for (int i = 0; i < DPIF_XDP_N_DROPS; i++) {
         n = dpif_xdp_get_drops(dp, i);

@@ -261,6 +261,112 @@ static void test_tunnels(void **state)
     }
 }
 
+#define ASK(CHANCE) "sample(sample=" CHANCE "%,actions(userspace(pid=1,sFlow(vid=0,pcp=0,output=3))))"
+
+/* Which flows with sample() are programs', and how they are laid out. */
+static void test_sample_flows(void **state)
+{
+    static const struct {
+        const char *actions;
+        enum dpif_xdp_compile_reason reason;
+        uint32_t n_ops, chance, tracks;
+    } rows[] = {
+        { ASK("50.0") ",2", DPIF_XDP_COMPILE_OK, 1, 1u << 31, 0 },
+        { ASK("50.0"), DPIF_XDP_COMPILE_OK, 1, 1u << 31, 0 },
+        { ASK("50.0") "," ASK("50.0") ",2", DPIF_XDP_COMPILE_OK, 1, 3u << 30, 0 },
+        { "set(ipv4(ttl=63))," ASK("50.0") ",2", DPIF_XDP_COMPILE_OK, 2, 1u << 31, 0 },
+        { ASK("50.0") ",push_vlan(vid=9,pcp=0)," ASK("50.0") ",2", DPIF_XDP_COMPILE_OK, 2, 3u << 30, 0 },
+        { ASK("50.0") ",ct(zone=1),recirc(1)", DPIF_XDP_COMPILE_OK, 2, 1u << 31, 1 },
+        { ASK("50.0") ",set(ipv4(ttl=63)),ct(zone=1),ct(zone=2),2", DPIF_XDP_COMPILE_OK, 4, 1u << 31, 1 },
+        { ASK("50.0") ",tnl_pop(4)", DPIF_XDP_COMPILE_OK, 2, 1u << 31, 0 },
+        { ASK("50.0") ",clone(" TNL_PUSH(GRE(0x0, ""), 38, 3) ",4)", DPIF_XDP_COMPILE_OK, 2, 1u << 31, 0 },
+        { "ct(zone=1)," ASK("50.0") ",2", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+        { "meter(1)," ASK("50.0") ",2", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+        { "trunc(100)," ASK("50.0") ",2", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+        { TNL_PUSH(GRE(0x0, ""), 38, 3) "," ASK("50.0") ",4", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+        { "clone(" ASK("50.0") ",2)", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+        { "check_pkt_len(size=200,gt(2),le(" ASK("50.0") ",3))", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+        { "sample(sample=50.0%,actions(userspace(pid=1),2)),2", DPIF_XDP_COMPILE_ACTION, 0, 0, 0 },
+    };
+    struct dp_capability without = everything;
+    struct match match;
+
+    without.ops &= ~(1ull << DP_OP_SAMPLE);
+    base_match(&match);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct dpif_xdp_compiled out;
+        struct ofpbuf actions;
+        bool matches;
+
+        ofpbuf_init(&actions, 0);
+        print_message("%s\n", rows[i].actions);
+        assert_null(odp_actions_from_string(rows[i].actions, NULL, &actions));
+        assert_int_equal(compile(&match, actions.data, actions.size, &everything, &out, &matches), rows[i].reason);
+        assert_int_equal(out.n_ops, rows[i].n_ops);
+        if (out.n_ops) {
+            assert_int_equal(out.ops[0].code, DP_OP_SAMPLE);
+            assert_int_equal(out.ops[0].u.sample.chance, rows[i].chance);
+            assert_int_equal(out.ops[0].u.sample.tracks, rows[i].tracks);
+            assert_int_equal(compile(&match, actions.data, actions.size, &without, &out, &matches),
+                             DPIF_XDP_COMPILE_PROGRAM);
+        }
+        ofpbuf_uninit(&actions);
+    }
+}
+
+/* What the engine draws of three actions sample() for a packet of which it knows that one was drawn at least: each by
+ * itself as often as its chance says. */
+static void test_draw(void **state)
+{
+    enum { N = 200000 };
+    const double chance[] = { 0.5, 0.25, 0.125 }, any = 1 - 0.5 * 0.75 * 0.875;
+    uint32_t n_drawn[3] = { 0 };
+    struct ofpbuf actions, drawn;
+
+    ofpbuf_init(&actions, 0);
+    ofpbuf_init(&drawn, 0);
+    assert_null(odp_actions_from_string("sample(sample=50.0%,actions(userspace(pid=1))),set(ipv4(ttl=63)),"
+                                        "sample(sample=25.0%,actions(userspace(pid=2))),7,"
+                                        "sample(sample=12.5%,actions(userspace(pid=3))),ct(zone=1),recirc(1)",
+                                        NULL, &actions));
+    for (int i = 0; i < N; i++) {
+        uint32_t n = 0, n_sets = 0;
+        const struct nlattr *a;
+        size_t left;
+
+        ofpbuf_clear(&drawn);
+        dpif_xdp_draw_samples(actions.data, actions.size, &drawn);
+        NL_ATTR_FOR_EACH (a, left, drawn.data, drawn.size) {
+            if (nl_attr_type(a) == OVS_ACTION_ATTR_USERSPACE) {
+                uint32_t pid = nl_attr_get_u32(nl_attr_find_nested(a, OVS_USERSPACE_ATTR_PID));
+
+                assert_int_equal(n_sets, pid > 1);
+                n_drawn[pid - 1]++;
+                n++;
+            } else {
+                assert_int_equal(nl_attr_type(a), OVS_ACTION_ATTR_SET_MASKED);
+                n_sets++;
+            }
+        }
+        assert_true(n > 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        double expected = N * chance[i] / any;
+
+        print_message("%d of %.0f\n", n_drawn[i], expected);
+        assert_true(n_drawn[i] > expected * 0.97 && n_drawn[i] < expected * 1.03);
+    }
+
+    ofpbuf_clear(&drawn);
+    dpif_xdp_drop_samples(actions.data, actions.size, &drawn);
+    ofpbuf_uninit(&actions);
+    ofpbuf_init(&actions, 0);
+    assert_null(odp_actions_from_string("set(ipv4(ttl=63)),7,ct(zone=1),recirc(1)", NULL, &actions));
+    assert_true(ofpbuf_equal(&actions, &drawn));
+    ofpbuf_uninit(&actions);
+    ofpbuf_uninit(&drawn);
+}
+
 /* What CT has of ct(), which stands behind an edit and ct_clear. */
 static void test_ct(void **state)
 {
@@ -565,6 +671,8 @@ int main(void)
         cmocka_unit_test(test_tunnels),
         cmocka_unit_test(test_ct),
         cmocka_unit_test(test_ct_flows),
+        cmocka_unit_test(test_sample_flows),
+        cmocka_unit_test(test_draw),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_hash),

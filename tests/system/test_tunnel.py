@@ -72,6 +72,7 @@ def test_segments_that_do_not_fit(world, switch, host, kind, outside, address):
     set_mtu(fits + 2)
     traffic.wait_for_ping(red, address)
     if csum and kind != "gre":
+        traffic.udp(red, far, address, count=3)         # Packets with CHECKSUM_PARTIAL, which need it.
         lab.wait_until(lambda: "csum0:" in lab.run("ip", "link", "show", "up"), "the device that makes checksums")
     with traffic.Burst(red, far, address) as burst:
         before = switch.over_mtu()

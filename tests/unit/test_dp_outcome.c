@@ -180,6 +180,49 @@ static void test_failed_push_moves_nothing(void **state)
     assert_memory_equal(&frame, &before, sizeof frame);
 }
 
+/* A sample is taken by chance, in each pass, before anything is done to the packet, and changes nothing of its way.
+ * None is taken of a packet for the engine, which draws itself. */
+static void test_samples(void **state)
+{
+    const struct dp_op ops[] = {
+        { .code = DP_OP_SAMPLE, .u.sample.chance = 10 },
+        { .code = DP_OP_PUSH_VLAN, .growth = DP_VLAN_LEN, .u.vlan.tpid = { 0x0081 } },
+        { .code = DP_OP_METER, .u.meter = METER },
+    };
+    struct world *w = *state;
+
+    w->ctx.tables->head->vlan_limit = 1;
+    insert(w, 0, DP_FATE_RECIRC, 1, ops, 2);
+    insert(w, 1, DP_FATE_OUTPUT, 7, ops, 1);
+    w->ctx.random = 10;
+    assert_int_equal(run(w, DP_VLAN_LEN, sizeof udp, DP_FATE_OUTPUT, DP_REASON_FORWARDED).to, 7);
+    assert_int_equal(w->ctx.n_samples, 0);
+    w->ctx.random = 9;
+    assert_int_equal(run(w, DP_VLAN_LEN, sizeof udp, DP_FATE_OUTPUT, DP_REASON_FORWARDED).to, 7);
+    assert_int_equal(w->ctx.n_samples, 2);
+    assert_int_equal(w->run.tracked, 0);
+    assert_int_equal(w->ctx.data[12], 0x81);
+
+    run(w, DP_VLAN_LEN - 1, sizeof udp, DP_FATE_ENGINE, DP_REASON_UP_ENGINE);
+    assert_int_equal(w->ctx.n_samples, 2);
+    assert_int_equal(w->run.tracked, 0);
+    w->ctx.omit.ops = 1ull << DP_OP_SAMPLE;
+    run(w, DP_VLAN_LEN, sizeof udp, DP_FATE_ENGINE, DP_REASON_UP_ENGINE);
+    assert_int_equal(w->ctx.n_samples, 2);
+}
+
+static void test_samples_what_meters_drop(void **state)
+{
+    const struct dp_op ops[] = {
+        { .code = DP_OP_SAMPLE, .u.sample.chance = 1 }, { .code = DP_OP_METER, .u.meter = METER },
+    };
+    struct world *w = *state;
+
+    insert(w, 0, DP_FATE_OUTPUT, 7, ops, 2);
+    run(w, 0, sizeof udp, DP_FATE_DROP, DP_REASON_METERED);
+    assert_int_equal(w->ctx.n_samples, 1);
+}
+
 /* Passes: the outcome is of the last one, and too many are the engine's. */
 static void test_recirculation(void **state)
 {
@@ -209,7 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_forwards), TEST(test_group), TEST(test_drops), TEST(test_meter_drops), TEST(test_upcalls),
         TEST(test_no_headroom), TEST(test_not_popped), TEST(test_failed_push_moves_nothing), TEST(test_recirculation),
-        TEST(test_recirculates_for_ever),
+        TEST(test_recirculates_for_ever), TEST(test_samples), TEST(test_samples_what_meters_drop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
