@@ -187,6 +187,30 @@ def test_tracked(network, hook):
     check(switch, collector, frames)
 
 
+@pytest.mark.usefixtures("ends")
+@pytest.mark.parametrize("hook", ("xdp", "tcx"))
+def test_not_twice(network, hook):
+    """The engine does not draw again for a packet that a program hands to it behind the sample: one that changes its
+    connection's mark, as each of these does."""
+    switch, red, green = network.switch, network.red, network.green
+    for name in "red", "green":
+        switch.use_hook(f"to-{name}", f"options:xdp-hook={hook}")
+    senders = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    switch.flows("br0", *(f"in_port=to-red,udp,dl_src={sender},actions=ct(commit,exec(load:{mark}->NXM_NX_CT_MARK[])),to-green"
+                          for mark, sender in enumerate(senders)), "priority=0,actions=drop")
+    frames = [wire.udp_frame(senders[number % 2], lab.mac_of(green), bytes(100)) for number in (0, 1)]
+    with Collector() as collector, wire.Wire(red) as here, wire.Wire(green) as there:
+        sample(switch, collector)
+        exchange(here, there, frames, frames)
+        lab.wait_until(lambda: sampled_in_programs(switch), "flows in programs")
+        many = frames * (COUNT // 2)
+        assert len(exchange(here, there, many, frames)) == COUNT
+        handed = switch.stats("to-red")["handed to the engine: ct() changes the mark or label of a connection that is there"]
+        assert handed > COUNT // 2
+        lab.wait_until(lambda: collector.has_all_of(switch), "samples")
+    check(switch, collector, many)
+
+
 def test_segments(network):
     """A packet with GSO is one sample, of its whole length."""
     switch = network.switch
