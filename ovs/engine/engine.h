@@ -102,7 +102,7 @@ void dpif_xdp_sampler_start(struct dpif_xdp_dp *dp);
 void dpif_xdp_sampler_stop(struct dpif_xdp_dp *dp);
 
 /* Samples that programs took: how many the thread has handled, and how many
- * were lost because it was too slow. */
+ * were lost because it was too slow, or their flow had gone. */
 void dpif_xdp_sampler_get_stats(const struct dpif_xdp_dp *dp, uint64_t *n,
                                 uint64_t *n_lost);
 

@@ -29,6 +29,7 @@ struct dpif_xdp_sampler {
     struct latch exit;
     pthread_t thread;
     atomic_uint64_t n;
+    atomic_uint64_t n_gone;             /* Whose flow was gone by then. */
 };
 
 /* The packet, in which zeroes follow what was copied of it. */
@@ -78,7 +79,7 @@ take(const struct dp_sampled *sampled, void *sampler_)
 
     flow = dpif_xdp_fastpath_matched(dp, &sampled->record);
     if (!flow || sampled->captured < ETH_HEADER_LEN) {
-        dpif_xdp_count_drops(dp, DPIF_XDP_DROP_FLOW_GONE, 1);
+        atomic_add_relaxed(&sampler->n_gone, 1, &orig);
         return;
     }
     actions = dpif_xdp_flow_actions(flow);
@@ -128,6 +129,7 @@ dpif_xdp_sampler_start(struct dpif_xdp_dp *dp)
     dp->engine.sampler->samples = samples;
     latch_init(&dp->engine.sampler->exit);
     atomic_init(&dp->engine.sampler->n, 0);
+    atomic_init(&dp->engine.sampler->n_gone, 0);
     dp->engine.sampler->thread = ovs_thread_create("xdp-sample", work,
                                                    dp->engine.sampler);
 }
@@ -156,8 +158,9 @@ dpif_xdp_sampler_get_stats(const struct dpif_xdp_dp *dp, uint64_t *n,
     *n = *n_lost = 0;
     if (dp->engine.sampler) {
         atomic_read_relaxed(&dp->engine.sampler->n, n);
+        atomic_read_relaxed(&dp->engine.sampler->n_gone, n_lost);
     }
     if (dp->progs) {
-        *n_lost = oxdp_samples_lost(dp->progs);
+        *n_lost += oxdp_samples_lost(dp->progs);
     }
 }
