@@ -123,7 +123,7 @@ struct bpf_counters {
 
 #define BPF_TRACE_ANY 0xffffffff
 #define BPF_TRACE_RING (1 << 20)        /* Bytes. */
-#define BPF_SAMPLE_RING (1 << 20)       /* Bytes: 504 samples. */
+#define BPF_SAMPLE_RING (1 << 20)       /* Bytes: 510 samples. */
 
 /* Which packets are traced. */
 struct bpf_tracing {
