@@ -42,7 +42,7 @@ help:
 	@echo 'make            install the Debian packages that are missing, build $(B)/ovs-vswitchd-xdp; CC=, CLANG=: with these compilers'
 	@echo 'make demo       see it forward between containers (root)'
 	@echo 'make check      all quick tests (root); ARGS=NAME: one part, test file, test function or unit test'
-	@echo 'make check-all  everything there is, about nine hours, ends with a table (root); ARGS=--list: its parts'
+	@echo 'make check-all  everything there is, about ten hours, ends with a table (root); ARGS=--list: its parts'
 	@echo "make check-ovs  Open vSwitch's own test suites on the xdp datapath (root); ARGS=--no-offload: on its engine alone, --hook=xdp: every port on XDP"
 	@echo "make check-ovn  OVN's system tests on the xdp datapath (root); OVN_SOURCE=DIR: OVN's source tree"
 	@echo 'make check-vm   the same on the stock Debian kernel in an emulated machine'
