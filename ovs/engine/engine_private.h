@@ -6,6 +6,8 @@
 #include "dpif.h"
 #include "ovs/engine/engine.h"
 
+struct dp_record;
+struct dp_record_ct;
 struct ofpbuf;
 
 /* What a program has found out about a packet, and done to it. */
@@ -19,6 +21,12 @@ struct dpif_xdp_matched {
  * 'batch'.  'matched' has an element for each packet, or is NULL. */
 void dpif_xdp_input(struct dpif_xdp_ctx *, struct dp_packet_batch *batch,
                     const struct dpif_xdp_matched matched[]);
+
+/* thread.c: sets the metadata of a packet that comes from a program, which
+ * 'record' describes; 'ct' is its struct dp_record_ct, if there is one. */
+void dpif_xdp_take_record(const struct dp_record *,
+                          const struct dp_record_ct *ct,
+                          struct pkt_metadata *);
 
 /* upcall.c: calls the function that ofproto registered; the arguments are
  * those of upcall_callback in lib/dpif.h.  Only after dpif_xdp_upcall_begin().

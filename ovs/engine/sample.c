@@ -14,7 +14,6 @@
 #include "ovs/base/threads.h"
 #include "ovs/fastpath/compile.h"
 #include "ovs/fastpath/fastpath.h"
-#include "ovs/state/ct.h"
 #include "packets.h"
 
 VLOG_DEFINE_THIS_MODULE(dpif_xdp_sample);
@@ -36,7 +35,6 @@ struct dpif_xdp_sampler {
 static struct dp_packet *
 packet_of(const struct dp_sampled *sampled)
 {
-    const struct dp_record *record = &sampled->record;
     size_t length = MAX(sampled->captured, MIN(sampled->length, MAX_LENGTH));
     struct dp_packet *packet
         = dp_packet_new_with_headroom(length, VLAN_HEADER_LEN);
@@ -50,17 +48,7 @@ packet_of(const struct dp_sampled *sampled)
     if (u.raw) {
         eth_push_vlan(packet, u.tag.tpid, u.tag.tci);
     }
-    pkt_metadata_init(&packet->md, u32_to_odp(record->in_port));
-    packet->md.recirc_id = record->recirc_id;
-    packet->md.dp_hash = record->dp_hash;
-    packet->md.skb_priority = record->skb_priority;
-    packet->md.pkt_mark = record->skb_mark;
-    if (record->has & DP_RECORD_TUNNEL) {
-        dpif_xdp_compile_get_tunnel(record, &packet->md);
-    }
-    if (record->has & DP_RECORD_CT) {
-        dpif_xdp_ct_take_record(&sampled->ct, &packet->md);
-    }
+    dpif_xdp_take_record(&sampled->record, &sampled->ct, &packet->md);
     return packet;
 }
 

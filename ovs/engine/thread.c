@@ -343,6 +343,25 @@ trace_burst(struct dpif_xdp_dp *dp, struct burst *burst)
     }
 }
 
+void
+dpif_xdp_take_record(const struct dp_record *record,
+                     const struct dp_record_ct *ct, struct pkt_metadata *md)
+{
+    pkt_metadata_init(md, u32_to_odp(record->in_port));
+    if (record->has & DP_RECORD_RECIRC) {
+        md->recirc_id = record->recirc_id;
+        md->dp_hash = record->dp_hash;
+        md->skb_priority = record->skb_priority;
+        md->pkt_mark = record->skb_mark;
+    }
+    if (record->has & DP_RECORD_TUNNEL) {
+        dpif_xdp_compile_get_tunnel(record, md);
+    }
+    if (record->has & DP_RECORD_CT) {
+        dpif_xdp_ct_take_record(ct, md);
+    }
+}
+
 /* Receives a burst from 'rxq', with the packets' metadata set.  Returns the
  * number of packets. */
 static int
@@ -384,22 +403,10 @@ rxq_receive(struct dpif_xdp_dp *dp, struct dpif_xdp_rxq *rxq,
             }
             record = dp_packet_data(packet);
             dp_packet_pull(packet, record->len);
-            pkt_metadata_init(&packet->md, u32_to_odp(record->in_port));
-            if (record->has & DP_RECORD_RECIRC) {
-                packet->md.recirc_id = record->recirc_id;
-                packet->md.dp_hash = record->dp_hash;
-                packet->md.skb_priority = record->skb_priority;
-                packet->md.pkt_mark = record->skb_mark;
-            }
-            if (record->has & DP_RECORD_TUNNEL) {
-                dpif_xdp_compile_get_tunnel(record, &packet->md);
-            }
-            if (record->has & DP_RECORD_CT) {
-                const void *behind = (char *) record + record->len;
-
-                dpif_xdp_ct_take_record((const struct dp_record_ct *) behind
-                                        - 1, &packet->md);
-            }
+            /* What is tracked is at the record's end. */
+            dpif_xdp_take_record(record, (const struct dp_record_ct *)
+                                         dp_packet_data(packet) - 1,
+                                 &packet->md);
             burst->matched[dp_packet_batch_size(batch)]
                 = (struct dpif_xdp_matched) {
                     .flow = dpif_xdp_fastpath_matched(dp, record),

@@ -52,7 +52,7 @@ only_asks(const struct nlattr *a)
 static bool
 suits_before_sample(const struct dp_op *op)
 {
-    switch ((enum dp_op_code) op->code) {
+    switch (op->code) {
     case DP_OP_SET_ETH:
     case DP_OP_PUSH_VLAN:
     case DP_OP_POP_VLAN:
@@ -74,20 +74,6 @@ suits_before_sample(const struct dp_op *op)
     case DP_OP_SET_PRIORITY:
     case DP_OP_OUTPUT:
         return true;
-    case DP_OP_TRUNC:
-    case DP_OP_HASH:
-    case DP_OP_CT_CLEAR:
-    case DP_OP_METER:
-    case DP_OP_GROUP:
-    case DP_OP_TNL_PUSH:
-    case DP_OP_TNL_PUSH_CSUM:
-    case DP_OP_TNL_POP:
-    case DP_OP_TNL_POP_GENEVE:
-    case DP_OP_CT:
-    case DP_OP_CHECK_LEN:
-    case DP_OP_TNL_SET:
-    case DP_OP_SAMPLE:
-    case DP_N_OPS:
     default:
         return false;
     }

@@ -107,9 +107,14 @@ class Collector:
         self.close()
 
 
-def sample(switch, collector, bridge="br0"):
+def use_hook(switch, hook):
+    for name in "red", "green":
+        switch.use_hook(f"to-{name}", f"options:xdp-hook={hook}")
+
+
+def sample(switch, collector):
     switch.vsctl("--", "--id=@sflow", "create", "sflow", "agent=lo", f'target="{collector.target}"', f"header={HEADER}",
-                 f"sampling={EVERY}", "polling=0", "--", "set", "bridge", bridge, "sflow=@sflow")
+                 f"sampling={EVERY}", "polling=0", "--", "set", "bridge", "br0", "sflow=@sflow")
 
 
 def is_likely(n, count):
@@ -140,8 +145,7 @@ def exchange(here, there, frames, edited):
 def test_sflow(network, hook, tag):
     """A flow that changes packets: samples show them as they came, and their order stays."""
     switch, red, green = network.switch, network.red, network.green
-    for name in "red", "green":
-        switch.use_hook(f"to-{name}", f"options:xdp-hook={hook}")
+    use_hook(switch, hook)
     switch.flows("br0", "in_port=to-red,udp,actions=mod_dl_src:02:00:00:00:00:99,to-green", "priority=0,actions=drop")
     addresses = lab.mac_of(red), lab.mac_of(green)
     frames = [wire.udp_frame(*addresses, number.to_bytes(4, "big") * (10 + number % 100), tags=tag)
@@ -173,8 +177,7 @@ def test_tracked(network, hook):
     """Flows that track and recirculate, of which some packets go to the engine behind the sample: none is sampled twice,
     or not at all."""
     switch, red, green = network.switch, network.red, network.green
-    for name in "red", "green":
-        switch.use_hook(f"to-{name}", f"options:xdp-hook={hook}")
+    use_hook(switch, hook)
     firewall.stateful(switch)
     addresses = lab.mac_of(red), lab.mac_of(green)
     frames = [wire.udp_frame(*addresses, bytes(100), ports=(1000 + number // 8, 2000)) for number in range(COUNT)]
@@ -194,8 +197,7 @@ def test_not_twice(network, hook):
     """The engine does not draw again for a packet that a program hands to it behind the sample: one that changes its
     connection's mark, as each of these does."""
     switch, red, green = network.switch, network.red, network.green
-    for name in "red", "green":
-        switch.use_hook(f"to-{name}", f"options:xdp-hook={hook}")
+    use_hook(switch, hook)
     senders = "02:00:00:00:00:01", "02:00:00:00:00:02"
     switch.flows("br0", *(f"in_port=to-red,udp,dl_src={sender},actions=ct(commit,exec(load:{mark}->NXM_NX_CT_MARK[])),to-green"
                           for mark, sender in enumerate(senders)), "priority=0,actions=drop")
@@ -216,13 +218,11 @@ def test_not_twice(network, hook):
 def test_segments(network):
     """A packet with GSO is one sample, of its whole length."""
     switch = network.switch
-    for name in "red", "green":
-        switch.use_hook(f"to-{name}", "options:xdp-hook=tcx")
+    use_hook(switch, "tcx")
     with Collector() as collector:
         sample(switch, collector)
         traffic.tcp(network.red, network.green, "10.0.0.2", size=1 << 20)
         lab.wait_until(lambda: in_programs(switch, "sample"), "flows in programs")
-
 
         def large():
             traffic.tcp(network.red, network.green, "10.0.0.2", size=32 << 20)
