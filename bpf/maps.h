@@ -77,7 +77,8 @@ struct bpf_limit {
 
 /* Space for a struct dp_run (bpf/run.h), in cache lines that no other CPU writes. */
 struct bpf_run_room {
-    __u64 room[255];
+    __u64 room[254];
+    __u32 moves, moves_since;   /* Packets put elsewhere since then (bpf/order.h). */
     __u32 countdown;        /* The packet with which it becomes 0 may be traced; 0: none is. */
     __u32 lost_samples;     /* The ring was full. */
 };

@@ -42,6 +42,7 @@
 
 #include "bpf/port.h"
 #include "bpf/host_tunnel.h"
+#include "bpf/order.h"
 #include "bpf/sample.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -81,9 +82,24 @@ int oxdp_tcx(struct __sk_buff *ctx)
     __u32 length = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);
     struct dp_run *run = run_here(ctx);
     enum dp_from from = DP_FROM_PORT;
+    __u32 since = 0, queue = ctx->queue_mapping, cpu;
 
     if (!run) {
         return TCX_NEXT;
+    }
+    if (DP_UNLIKELY(!port && ctx->ifindex == order_ifindex)) {
+        since = ctx->cb[ORDER_CB_SINCE];
+        queue = ctx->queue_mapping = ctx->cb[ORDER_CB_QUEUE];
+        port = port_lookup(ctx, ctx->cb[ORDER_CB_PORT]);
+        if (!port) {
+            return TC_ACT_SHOT;
+        }
+    }
+    if (port && order_concerns(ctx)) {
+        cpu = order_look(ctx, since, &since);
+        if (DP_UNLIKELY(cpu)) {
+            return order_move(ctx, port, since, queue, cpu - 1);
+        }
     }
     if (DP_UNLIKELY(!port)) {
         const struct bpf_detour *detour = detour_end(ctx, run->tracked);
@@ -176,7 +192,7 @@ static __always_inline int detour(struct __sk_buff *ctx, const struct bpf_port *
         return TC_ACT_SHOT;
     }
     run->arrived = length;
-    detour->ifindex = ctx->ifindex;
+    detour->ifindex = port->ifindex;
     detour->counter_slot = port->counter_slot;
     detour->arrived = length;
     detour->len = ctx->len + (dp_tag_beside(ctx) ? DP_VLAN_LEN : 0);    /* The device puts a tag into the packet. */

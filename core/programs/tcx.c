@@ -24,6 +24,7 @@
 #include "core/programs/before.h"
 #include "core/programs/detour.h"
 #include "core/programs/link.h"
+#include "core/programs/order.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/specialise.h"
@@ -58,7 +59,8 @@ bool oxdp_tcx_needs_device(const char *name, const char *device)
     char near[IF_NAMESIZE], far[IF_NAMESIZE];
 
     name_pair(name, near, far);
-    return !strcmp(device, near) || !strcmp(device, far) || oxdp_detour_has_name(name, device);
+    return !strcmp(device, near) || !strcmp(device, far) || oxdp_detour_has_name(name, device)
+        || oxdp_order_has_name(name, device);
 }
 
 static int make_pair(struct oxdp_tcx *tcx, const char *name, uint32_t n_queues, char **ret_error);
@@ -84,6 +86,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
     }
     tcx->upcall_link_fd = -1;
     tcx->detour_fds[OXDP_DETOUR_IN] = tcx->detour_fds[OXDP_DETOUR_BACK] = -1;
+    tcx->order_fd = -1;
     err = make_pair(tcx, name, n_queues, ret_error);
     err = err ? err : oxdp_tcx_load(progs, tcx, ret_error);
     err = err ? err : attach_upcall(progs, tcx, ret_error);
@@ -102,6 +105,7 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
 void oxdp_tcx_close(struct oxdp_progs *progs)
 {
     if (progs->tcx) {
+        oxdp_order_close(progs);
         oxdp_detour_close(progs);
         destroy(progs, progs->tcx);
         progs->tcx = NULL;
@@ -202,6 +206,7 @@ void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs)
     if (progs->tcx) {
         oxdp_pins_add(progs->pins, "upcall", progs->tcx->upcall_link_fd);
         oxdp_detour_pin(progs);
+        oxdp_order_pin(progs);
     }
 }
 
@@ -257,6 +262,7 @@ void oxdp_tcx_renew(struct oxdp_progs *progs)
         }
     }
     oxdp_detour_renew(progs);
+    oxdp_order_renew(progs);
 }
 
 void oxdp_tcx_use(struct oxdp_progs *progs, struct bpf_object *object)

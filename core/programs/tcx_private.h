@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/kernel/detour.h"
+#include "core/kernel/order.h"
 #include "dp/capability.h"
 
 /* linux/bpf.h of Linux 6.6 and newer. */
@@ -40,6 +41,8 @@ struct oxdp_tcx {
     uint32_t prog_id;                   /* Of the program that ports have. */
     struct oxdp_detour detour;          /* core/programs/detour.c. */
     int detour_fds[OXDP_DETOUR_ENDS];   /* Links of its programs; -1: none, or a filter. */
+    struct oxdp_order order;            /* core/programs/order.c. */
+    int order_fd;                       /* The link of its program; -1: none, or a filter. */
 };
 
 /* Replaces the previous instance's program by ours.  0 or a negative errno. */
@@ -85,6 +88,10 @@ void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
 /* detour.c: pins the links; gives the devices the program that ports are to have. */
 void oxdp_detour_pin(const struct oxdp_progs *progs);
 void oxdp_detour_renew(struct oxdp_progs *progs);
+
+/* order.c: the same of the device for order. */
+void oxdp_order_pin(const struct oxdp_progs *progs);
+void oxdp_order_renew(struct oxdp_progs *progs);
 
 /* tcx_output.c: tells programs at tcx that the limit of port 'port_no' has changed (core/programs/limit.h).  0 or a
  * negative errno. */

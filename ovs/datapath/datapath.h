@@ -97,6 +97,8 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff detour_side /* Of devices for detours. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct dpif_xdp_backoff order_side  /* Of the device for order. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint64_t tunnel_seqs[3]             /* Routes, devices and ports, as
                                          * dpif_xdp_host_tunnels_run() saw
                                          * them. */

@@ -201,6 +201,7 @@ dpif_xdp_ports_run(struct dpif_xdp_dp *dp)
     dpif_xdp_host_tunnels_run(dp);
     dpif_xdp_underlays_run(dp);
     dpif_xdp_detour_run(dp);
+    dpif_xdp_order_run(dp);
     dpif_xdp_shortcuts_run(dp);
     dpif_xdp_port_unlock(dp);
 }

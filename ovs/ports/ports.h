@@ -8,6 +8,7 @@
 #include "ovs/netdev/netdev_xdp.h"
 
 struct dpif_port;
+struct json;
 struct smap;
 
 /* ovs/ports/port.c: adds device 'devname', of netdev type 'type', as port
@@ -70,6 +71,11 @@ int dpif_xdp_port_dump_next(const struct dpif *, void *, struct dpif_port *);
 int dpif_xdp_port_dump_done(const struct dpif *, void *);
 int dpif_xdp_port_poll(const struct dpif *, char **);
 void dpif_xdp_port_poll_wait(const struct dpif *);
+
+/* ovs/ports/order.c: adds what keeps TCP's packets in order to 'report', if
+ * one was early. */
+void dpif_xdp_order_report(struct dpif_xdp_dp *dp, struct json *report)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
 
 /* ovs/ports/take_over.c: replaces the programs of a previous instance. */
 void dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)

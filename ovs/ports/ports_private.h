@@ -253,6 +253,13 @@ void dpif_xdp_detour_run(struct dpif_xdp_dp *)
 void dpif_xdp_detour_taken_over(struct dpif_xdp_dp *)
     OVS_REQUIRES(dpif_xdp_port_mutex);
 
+/* order.c: makes the device for the order of packets when it is wanted, to be
+ * called often; removes that of a previous instance. */
+void dpif_xdp_order_run(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+void dpif_xdp_order_taken_over(struct dpif_xdp_dp *)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* packet_socket.c: has the engine receive 'port', which is not served, through
  * a packet socket: 0, or a positive errno with a sentence in '*errorp'.  A
  * parked socket goes on receiving, but no thread reads it. */

@@ -108,6 +108,7 @@ dpif_xdp_take_over_run(struct dpif_xdp_dp *dp)
     dpif_xdp_internal_sweep();
     sweep_tunnel_devices(dp);
     dpif_xdp_detour_taken_over(dp);
+    dpif_xdp_order_taken_over(dp);
     DPIF_XDP_FOR_EACH_PORT (port, dp) {
         if (port->is_device
             && dpif_xdp_port_get_hook(port) != DPIF_XDP_HOOK_NONE) {

@@ -19,6 +19,7 @@
 #include "ovs/engine/engine.h"
 #include "ovs/fastpath/fastpath.h"
 #include "ovs/netdev/netdev_xdp.h"
+#include "ovs/ports/ports.h"
 #include "ovs/provider/provider_private.h"
 #include "ovs/state/ct.h"
 #include "smap.h"
@@ -284,6 +285,7 @@ dpif_xdp_show_report(struct dpif_xdp_dp *dp,
     dpif_xdp_fastpath_report(dp, report);
     dpif_xdp_flow_unlock(dp);
     report_connections(dp, report);
+    dpif_xdp_order_report(dp, report);
     dpif_xdp_threads_report(dp, report);
     ports = dpif_xdp_report_array(report, "ports");
     sorted = dpif_xdp_query_ports(dp, query, &n);
@@ -509,6 +511,20 @@ text_port(const struct json *port, struct ds *ds)
     }
 }
 
+static void
+text_order(const struct json *report, struct ds *ds)
+{
+    const struct json *order = dpif_xdp_report_get(report, "order");
+
+    if (order && TEXT(order, "device")) {
+        ds_put_format(ds, "  order of TCP's packets: kept, %"PRIu64" moved by "
+                      "%s\n", INT(order, "moved"), TEXT(order, "device"));
+    } else if (order) {
+        ds_put_format(ds, "  order of TCP's packets: not kept (%s)\n",
+                      TEXT(order, "error"));
+    }
+}
+
 void
 dpif_xdp_show_text(const struct json *report, struct ds *ds)
 {
@@ -530,6 +546,7 @@ dpif_xdp_show_text(const struct json *report, struct ds *ds)
     text_pinned(report, ds);
     text_fast_path(report, ds);
     text_connections(report, ds);
+    text_order(report, ds);
     text_threads(report, ds);
     for (size_t i = 0; i < N(ports); i++) {
         text_port(AT(ports, i), ds);

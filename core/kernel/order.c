@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/kernel/order.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/kernel/made_device.h"
+#include "core/kernel/netlink.h"
+#include "core/kernel/veth.h"
+
+#define ALIAS "OVS-XDP: order of TCP's packets"
+#define MTU 65535u              /* Nothing is too long for it. */
+#define MAX_SETS 10             /* Of devices of one datapath, while one takes over from the other. */
+
+/* "ovs-xdp-ord0"; its peer, "ovs-xdp-ore0". */
+static void name_device(const char *name, char end, unsigned int set, char device[IF_NAMESIZE])
+{
+    snprintf(device, IF_NAMESIZE, "%.10s-or%c%u", name, end, set % MAX_SETS);
+}
+
+bool oxdp_order_has_name(const char *name, const char *device)
+{
+    char near[IF_NAMESIZE], far[IF_NAMESIZE];
+
+    for (unsigned int set = 0; set < MAX_SETS; set++) {
+        name_device(name, 'd', set, near);
+        name_device(name, 'e', set, far);
+        if (!strcmp(near, device) || !strcmp(far, device)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Has 'cpu' handle what comes by receive queue 'cpu' (Linux, Documentation/networking/scaling.rst).  The file has the
+ * mask in groups of 32 bits, the highest first. */
+static int set_rps(const char *device, uint32_t cpu)
+{
+    char path[128], mask[16 + 9 * 512];
+    int fd, n, err;
+
+    if (cpu / 32 > 512) {
+        return -E2BIG;
+    }
+    n = snprintf(mask, sizeof mask, "%x", 1u << cpu % 32);
+    for (uint32_t i = 0; i < cpu / 32; i++) {
+        n += snprintf(mask + n, sizeof mask - n, ",00000000");
+    }
+    snprintf(path, sizeof path, "/sys/class/net/%s/queues/rx-%u/rps_cpus", device, cpu);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? -EOPNOTSUPP : -errno;
+    }
+    err = write(fd, mask, n) == n ? 0 : -errno;
+    close(fd);
+    return err;
+}
+
+static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct oxdp_order *order, int *ret_rps)
+{
+    char far[IF_NAMESIZE];
+    int err;
+
+    *ret_rps = 0;
+    name_device(name, 'd', set, order->device);
+    name_device(name, 'e', set, far);
+    err = oxdp_veth_create(order->device, far, n_cpus, MTU);
+    if (err) {
+        return err;
+    }
+    order->ifindex = if_nametoindex(order->device);
+    err = oxdp_device_set(order->device, 0, ALIAS);
+    for (uint32_t cpu = 0; cpu < n_cpus && !err && *ret_rps != -EACCES; cpu++) {
+        int this = set_rps(order->device, cpu);
+
+        /* The kernel refuses a CPU that is isolated: what would go there stays where it is. */
+        *ret_rps = this == -EINVAL ? *ret_rps : this ? this : *ret_rps;
+    }
+    err = err ? err : *ret_rps;
+    err = err ? err : oxdp_device_up(far);
+    if (err) {
+        oxdp_order_remove(order);
+    }
+    return err;
+}
+
+int oxdp_order_make(const char *name, uint32_t n_cpus, struct oxdp_order *ret_order, char **ret_error)
+{
+    struct oxdp_order order = { .ifindex = 0 };
+    int err = -EEXIST, rps = 0;
+
+    for (unsigned int set = 0; set < MAX_SETS && err == -EEXIST; set++) {
+        err = make_set(name, set, n_cpus, &order, &rps);
+    }
+    if (err) {
+        return oxdp_fail(err, ret_error, rps ? "cannot write rps_cpus of %s below /sys/class/net: %s"
+                         : "cannot make the veth %s: %s", order.device, strerror(-err));
+    }
+    *ret_order = order;
+    return 0;
+}
+
+void oxdp_order_remove(struct oxdp_order *order)
+{
+    if (order->ifindex) {
+        oxdp_device_delete(order->device);
+    }
+    order->ifindex = 0;
+}
+
+bool oxdp_order_works(const struct oxdp_order *order)
+{
+    struct oxdp_link link;
+
+    return !oxdp_link_get(order->device, &link) && link.ifindex == order->ifindex && link.flags & IFF_UP;
+}
+
+unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
+{
+    unsigned int n = 0;
+
+    for (unsigned int set = 0; set < MAX_SETS; set++) {
+        struct oxdp_link link;
+        char device[IF_NAMESIZE];
+
+        name_device(name, 'd', set, device);
+        n += !oxdp_link_get(device, &link) && link.ifindex != order->ifindex && !strcmp(link.kind, "veth")
+            && !oxdp_device_delete(device);
+    }
+    return n;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Order of TCP's packets at tcx (bpf/order.h).  Its device is made when the
+ * first packet is early, and again when someone has removed it or set it
+ * down. */
+#include <config.h>
+
+#include "ovs/ports/ports_private.h"
+
+#include "core/programs/order.h"
+#include "openvswitch/vlog.h"
+#include "ovs/base/report.h"
+#include "util.h"
+
+VLOG_DEFINE_THIS_MODULE(dpif_xdp_port_order);
+
+static void
+open_order(struct dpif_xdp_dp *dp)
+    OVS_REQUIRES(dpif_xdp_port_mutex)
+{
+    bool had_failed = dp->ports.order_side.error;
+    char *text = NULL;
+    int error;
+
+    if (dpif_xdp_backoff_waits(&dp->ports.order_side, &error, &text)) {
+        free(text);
+        return;
+    }
+    error = -oxdp_order_open(dp->progs, dp->name, &text);
+    dpif_xdp_backoff_note(&dp->ports.order_side, error, text);
+    if (!error) {
+        VLOG_INFO("%s: programs at tcx keep TCP's packets in order",
+                  dp->name);
+    } else if (!had_failed) {
+        VLOG_INFO("%s: programs at tcx cannot keep TCP's packets in order, "
+                  "which makes single connections of containers slower: %s",
+                  dp->name, text ? text : ovs_strerror(error));
+    }
+    free(text);
+}
+
+void
+dpif_xdp_order_run(struct dpif_xdp_dp *dp)
+{
+    static struct vlog_rate_limit rl = VLOG_RATE_LIMIT_INIT(1, 1);
+
+    if (!dp->progs) {
+        return;
+    }
+    if (!oxdp_order_is_whole(dp->progs)) {
+        const char *device;
+
+        oxdp_order_n_moved(dp->progs, &device);
+        VLOG_WARN_RL(&rl, "%s: %s, which packets of TCP pass, was removed or "
+                     "set down: making it anew", dp->name, device);
+        oxdp_order_close(dp->progs);
+        open_order(dp);
+    } else if (oxdp_order_is_wanted(dp->progs)) {
+        open_order(dp);
+    }
+}
+
+void
+dpif_xdp_order_report(struct dpif_xdp_dp *dp, struct json *report)
+{
+    const char *error = dp->ports.order_side.text;
+    const char *device = NULL;
+    uint64_t n = dp->progs ? oxdp_order_n_moved(dp->progs, &device) : 0;
+    struct json *order;
+
+    if (device || error) {
+        order = dpif_xdp_report_object(report, "order");
+        dpif_xdp_report_text(order, "device", device);
+        dpif_xdp_report_text(order, "error", device ? NULL : error);
+        dpif_xdp_report_int(order, "moved", n);
+    }
+}
+
+void
+dpif_xdp_order_taken_over(struct dpif_xdp_dp *dp)
+{
+    unsigned int n = oxdp_order_forget_old(dp->progs, dp->name);
+
+    if (n) {
+        VLOG_INFO("%s: removed %u devices for order that a previous instance "
+                  "left", dp->name, n);
+    }
+}

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of TCP's packets at tcx, which a socket sends from several CPUs (bpf/order.h).
+
+    red ---[ switch ]--- green
+
+Red's packets come from a raw socket: like one of TCP, it gives all its packets one hash, and the sequence numbers are the
+test's choice.
+"""
+import mmap
+import os
+import re
+import signal
+import socket
+import struct
+import time
+
+import pytest
+
+import lab
+import switch as switches
+import traffic
+import wire
+
+HOOK = "tcx"
+DEVICE = re.compile(r"^(ovs-xdp-ord\d)", re.MULTILINE)
+LEN = 3000                              # Bytes of the stream in a packet: more than 2,048, so that it gets a row.
+MTU = 9000
+PORTS = 40000, 5001
+MARK = b"order of packets"
+
+needs_rps = pytest.mark.skipif(bool(switches.USER), reason="the daemon, which is not root, may not write rps_cpus")
+
+
+@pytest.fixture
+def containers(network):
+    """Red and green with long packets, which know each other."""
+    for name, container in (("red", network.red), ("green", network.green)):
+        lab.run("ip", "link", "set", f"to-{name}", "mtu", MTU)
+        container.run("ip", "link", "set", "eth0", "mtu", MTU)
+    traffic.ping(network.red, "10.0.0.2")
+    return network
+
+
+class Stream:
+    """Sends segments of a stream that nobody acknowledges."""
+
+    def __init__(self, namespace, address="10.0.0.2"):
+        self.address = address
+        with namespace.entered():
+            self.socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+            self.socket.connect((address, 0))
+        self.source = self.socket.getsockname()[0]
+        self.next = 1 << 16
+
+    def packet(self, sequence, number, part):
+        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + LEN, 0, 0, 64, socket.IPPROTO_TCP, 0, socket.inet_aton(self.source),
+                         socket.inet_aton(self.address))
+        tcp = struct.pack("!HHIIBBHHH", *PORTS, sequence & 0xffffffff, 0, 0x50, 0x18, 1000, 0, 0)
+        return ip + tcp + (MARK + struct.pack("!IB", number, part)).ljust(LEN, b".")
+
+    def send(self, sequence, number, part):
+        self.socket.send(self.packet(sequence, number, part))
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def parts_of(frames):
+    """[(number, part)] as the frames came."""
+    return [struct.unpack_from("!IB", frame, frame.index(MARK) + len(MARK)) for frame in frames]
+
+
+def device():
+    found = DEVICE.findall(lab.run("ip", "-br", "link"))
+    return found[0] if found else None
+
+
+def moved(switch):
+    found = re.search(r"order of TCP's packets: kept, (\d+) moved by ovs-xdp-ord\d", switch.appctl("xdp/show"))
+    return int(found[1]) if found else 0
+
+
+def make_device(switch, stream):
+    """A packet is early, so that there is a device for order."""
+    assert not device()
+    stream.send(stream.next, 0, 0)
+    stream.send(stream.next + 2 * LEN, 0, 2)
+    stream.next += 3 * LEN
+    lab.wait_until(device, "a device for order")
+    lab.wait_until(lambda: "kept" in switch.appctl("xdp/show"), "its row in xdp/show")
+
+
+def of_ours(frame):
+    return MARK in frame
+
+
+class Second:
+    """A process on another CPU, which sends the second of three segments a moment after it may."""
+
+    def __init__(self, stream, cpu, n):
+        self.shared = mmap.mmap(-1, mmap.PAGESIZE)      # How many it may send; behind that, how many it has sent.
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                os.sched_setaffinity(0, [cpu])
+                for number in range(n):
+                    packet = stream.packet(stream.next + (3 * number + 1) * LEN, number, 1)
+                    while self.shared[0] <= number:
+                        pass
+                    pause(20e-6)
+                    stream.socket.send(packet)
+                    self.shared[1] = number + 1
+            finally:
+                os._exit(0)
+
+    def send(self, number):
+        self.shared[0] = number + 1
+
+    def has_sent(self, number):
+        return self.shared[1] > number
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def pause(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def time_of_a_send(stream):
+    times = []
+    for number in range(50):
+        before = time.perf_counter()
+        stream.send(stream.next + number * LEN, number, 0)
+        times.append(time.perf_counter() - before)
+    stream.next += 50 * LEN
+    return sorted(times)[25]
+
+
+@needs_rps
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU sends in order")
+def test_other_cpu_was_faster(containers):
+    """One CPU sends the last of three segments, a moment before another sends the second: they arrive in order."""
+    mine, n = os.sched_getaffinity(0), 100
+    first, other = sorted(mine)[:2]
+    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
+        make_device(containers.switch, stream)
+        took = time_of_a_send(stream)
+        green.receive(of_ours, 52)
+        if took > 40e-6:
+            pytest.skip(f"a packet takes {took * 1e6:.0f} us here, too long to come within the 100 us that others wait for it")
+        before = moved(containers.switch)
+        with Second(stream, other, n) as second:
+            try:
+                os.sched_setaffinity(0, [first])
+                for number in range(n):
+                    third = stream.packet(stream.next + (3 * number + 2) * LEN, number, 2)
+                    stream.send(stream.next + 3 * number * LEN, number, 0)
+                    time.sleep(0.003)
+                    second.send(number)
+                    stream.socket.send(third)
+                    lab.wait_until(lambda: second.has_sent(number), "the other process")
+            finally:
+                os.sched_setaffinity(0, mine)
+        came = parts_of(green.receive(of_ours, 3 * n))
+    assert sorted(came) == [(number, part) for number in range(n) for part in range(3)]
+    in_order = [(number, 0) for number in range(n) if came[3 * number:3 * number + 3] == [(number, part) for part in range(3)]]
+    assert len(in_order) > n / 2, came
+    assert moved(containers.switch) - before > n / 2
+
+
+@needs_rps
+def test_never_lost(containers):
+    """A segment whose predecessor does not come goes on without it, and so does the predecessor afterwards."""
+    n = 20
+    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
+        make_device(containers.switch, stream)
+        green.receive(of_ours, 2)
+        containers.switch.ofctl("add-flow", "br0", f"tcp,tp_dst={PORTS[1]},actions=NORMAL")
+        before = moved(containers.switch)
+        for number in range(n):
+            for part in 0, 2, 1:
+                stream.send(stream.next + part * LEN, number, part)
+            stream.next += 3 * LEN
+            time.sleep(0.01)
+        assert sorted(parts_of(green.receive(of_ours, 3 * n))) == [(number, part) for number in range(n) for part in range(3)]
+        assert moved(containers.switch) - before >= n
+        lab.wait_until(lambda: f"n_packets={3 * n}," in containers.switch.ofctl("dump-flows", "br0", f"tcp,tp_dst={PORTS[1]}"),
+                       "each packet counted once")
+
+
+@needs_rps
+def test_sequence_numbers_that_lie(containers):
+    """Every segment seems to be early: each arrives, once."""
+    n = 3000
+    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
+        make_device(containers.switch, stream)
+        green.receive(of_ours, 2)
+        for number in range(n):
+            stream.next += 5 * LEN
+            stream.send(stream.next, number, 0)
+        assert sorted(parts_of(green.receive(of_ours, n))) == [(number, 0) for number in range(n)]
+        traffic.ping(containers.red, "10.0.0.3")
+
+
+@needs_rps
+@pytest.mark.parametrize("change", ("del {}", "set {} down"))
+def test_the_device_goes(containers, change):
+    containers.switch.expected += ["making it anew"]
+    with Stream(containers.red) as stream, traffic.Connection(containers.red, containers.green, "10.0.0.2") as connection:
+        make_device(containers.switch, stream)
+        connection.goes_on()
+        lab.run("ip", "link", *change.format(device()).split())
+        lab.wait_until(lambda: "making it anew" in "\n".join(containers.switch.log()), "the log")
+        lab.wait_until(lambda: len(DEVICE.findall(lab.run("ip", "-br", "link", "show", "up"))) == 1, "another device")
+        connection.goes_on()
+        assert connection.same()
+
+
+@needs_rps
+@pytest.mark.parametrize("end", ("killed", "ended"))
+def test_another_daemon(containers, end):
+    """The device goes on without the daemon; the next one removes it, and makes another when it needs one."""
+    switch = containers.switch
+    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
+        make_device(switch, stream)
+        green.receive(of_ours, 2)
+        switch.crash() if end == "killed" else switch.stop()
+        for part in 0, 2, 1:
+            stream.send(stream.next + part * LEN, 1, part)
+        assert sorted(parts_of(green.receive(of_ours, 3))) == [(1, 0), (1, 1), (1, 2)]
+        assert device()
+        switch.start()
+        lab.wait_until(lambda: not device(), "the end of the last daemon's device")
+        stream.next += 3 * LEN
+        make_device(switch, stream)
+
+
+@needs_rps
+def test_ended_for_good(containers):
+    with Stream(containers.red) as stream:
+        make_device(containers.switch, stream)
+    containers.switch.stop(cleanup=True)
+    assert not device()
+    containers.switch.start()
+
+
+@pytest.mark.skipif(not switches.USER, reason="root may write rps_cpus")
+def test_not_permitted(containers):
+    """Programs go on without order, and the daemon says why."""
+    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
+        for part in 0, 2, 1:
+            stream.send(stream.next + part * LEN, 0, part)
+        assert len(green.receive(of_ours, 3)) == 3
+        lab.wait_until(lambda: "order of TCP's packets: not kept (cannot write rps_cpus" in containers.switch.appctl("xdp/show"),
+                       "the reason in xdp/show")
+    assert not device()
