@@ -4,9 +4,8 @@
 
 from bench.lib import runs, story, summary
 
-SPEEDS = ("a stream has one of several speeds, with each switch and without one (14 to 21 Gb/s), for a reason not known: two samples "
-          "are too few. Some of ours were measured while the daemon loaded programs for new flows; the benchmark waits for that "
-          "since")
+SPEEDS = ("packets of a stream, which its socket sends from two cores, overtake each other, with each switch and without one, and TCP "
+          "takes that for loss: how often is chance (14 to 21 Gb/s). Programs keep TCP's packets in order since (decision 0032)")
 
 # (case, row, or None for all of them): why.
 CAUSES = {
@@ -14,7 +13,7 @@ CAUSES = {
         "a bridge decides nothing per flow; Open vSwitch makes an upcall for the request and one for its answer, and each "
         "wakes a thread of the daemon"),
     ("tcp", "retransmits"): (
-        "not known; the streams that lost these segments were the faster ones"),
+        SPEEDS),
     ("tcp", None): (
         SPEEDS),
     ("jumbo", None): (
