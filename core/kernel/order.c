@@ -14,6 +14,7 @@
 
 #define ALIAS "OVS-XDP: order of TCP's packets"
 #define MTU 65535u              /* Nothing is too long for it. */
+#define MAX_CPUS 8192           /* Of the kernel, with CONFIG_MAXSMP. */
 #define MAX_SETS 10             /* Of devices of one datapath, while one takes over from the other. */
 
 /* "ovs-xdp-ord0"; its peer, "ovs-xdp-ore0". */
@@ -36,36 +37,47 @@ bool oxdp_order_has_name(const char *name, const char *device)
     return false;
 }
 
-/* Has 'cpu' handle what comes by receive queue 'cpu' (Linux, Documentation/networking/scaling.rst).  The file has the
- * mask in groups of 32 bits, the highest first. */
+/* Opens the file with the CPUs (RPS) that handle what 'device' receives by 'queue' (Linux,
+ * Documentation/networking/scaling.rst).  Returns a descriptor or a negative errno. */
+static int open_rps(const char *device, uint32_t queue)
+{
+    char path[128];
+    int fd;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/queues/rx-%u/rps_cpus", device, queue);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Has 'cpu' handle what comes by receive queue 'cpu'.  The file has groups of 32 bits, the highest first.  A CPU that
+ * is isolated the kernel refuses: what would go there stays where it is. */
 static int set_rps(const char *device, uint32_t cpu)
 {
-    char path[128], mask[16 + 9 * 512];
-    int fd, n, err;
+    char mask[9 + 9 * (MAX_CPUS / 32)];
+    int fd, err, n;
 
-    if (cpu / 32 > 512) {
-        return -E2BIG;
+    if (cpu >= MAX_CPUS) {
+        return 0;
     }
     n = snprintf(mask, sizeof mask, "%x", 1u << cpu % 32);
     for (uint32_t i = 0; i < cpu / 32; i++) {
         n += snprintf(mask + n, sizeof mask - n, ",00000000");
     }
-    snprintf(path, sizeof path, "/sys/class/net/%s/queues/rx-%u/rps_cpus", device, cpu);
-    fd = open(path, O_WRONLY | O_CLOEXEC);
+    fd = open_rps(device, cpu);
     if (fd < 0) {
-        return errno == ENOENT ? -EOPNOTSUPP : -errno;
+        return fd;
     }
-    err = write(fd, mask, n) == n ? 0 : -errno;
+    err = write(fd, mask, n) == n || errno == EINVAL ? 0 : -errno;
     close(fd);
     return err;
 }
 
-static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct oxdp_order *order, int *ret_rps)
+/* Makes set number 'set'. */
+static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct oxdp_order *order)
 {
     char far[IF_NAMESIZE];
     int err;
 
-    *ret_rps = 0;
     name_device(name, 'd', set, order->device);
     name_device(name, 'e', set, far);
     err = oxdp_veth_create(order->device, far, n_cpus, MTU);
@@ -74,13 +86,9 @@ static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct 
     }
     order->ifindex = if_nametoindex(order->device);
     err = oxdp_device_set(order->device, 0, ALIAS);
-    for (uint32_t cpu = 0; cpu < n_cpus && !err && *ret_rps != -EACCES; cpu++) {
-        int this = set_rps(order->device, cpu);
-
-        /* The kernel refuses a CPU that is isolated: what would go there stays where it is. */
-        *ret_rps = this == -EINVAL ? *ret_rps : this ? this : *ret_rps;
+    for (uint32_t cpu = 0; cpu < n_cpus && !err; cpu++) {
+        err = set_rps(order->device, cpu);
     }
-    err = err ? err : *ret_rps;
     err = err ? err : oxdp_device_up(far);
     if (err) {
         oxdp_order_remove(order);
@@ -91,14 +99,19 @@ static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct 
 int oxdp_order_make(const char *name, uint32_t n_cpus, struct oxdp_order *ret_order, char **ret_error)
 {
     struct oxdp_order order = { .ifindex = 0 };
-    int err = -EEXIST, rps = 0;
+    int err, fd = open_rps("lo", 0);
 
+    if (fd < 0) {
+        return oxdp_fail(fd, ret_error, "cannot write rps_cpus of devices below /sys/class/net: %s", strerror(-fd));
+    }
+    close(fd);
+    err = -EEXIST;
     for (unsigned int set = 0; set < MAX_SETS && err == -EEXIST; set++) {
-        err = make_set(name, set, n_cpus, &order, &rps);
+        err = make_set(name, set, n_cpus, &order);
     }
     if (err) {
-        return oxdp_fail(err, ret_error, rps ? "cannot write rps_cpus of %s below /sys/class/net: %s"
-                         : "cannot make the veth %s: %s", order.device, strerror(-err));
+        return oxdp_fail(err, ret_error, "cannot make the veth %s with a receive queue for each CPU: %s", order.device,
+                         strerror(-err));
     }
     *ret_order = order;
     return 0;

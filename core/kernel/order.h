@@ -15,7 +15,7 @@ struct oxdp_order {
 
 /* Makes the device of the datapath 'name' for CPUs below 'n_cpus', beside that of a previous instance.  It is down.  0,
  * or a negative errno with a sentence in '*ret_error' (malloc'd): -EACCES if the process may not set RPS, which is a
- * file of root's; -EOPNOTSUPP if the kernel has no RPS. */
+ * file of root's; -ENOENT if the kernel has no RPS. */
 int oxdp_order_make(const char *name, uint32_t n_cpus, struct oxdp_order *ret_order, char **ret_error);
 
 /* Removes it, if there is one. */

@@ -11,6 +11,7 @@
 #include "core/kernel/clsact.h"
 #include "core/kernel/grace.h"
 #include "core/kernel/made_device.h"
+#include "core/kernel/netlink.h"
 #include "core/kernel/order.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs_struct.h"
@@ -107,6 +108,17 @@ uint64_t oxdp_order_n_moved(const struct oxdp_progs *progs, const char **ret_dev
 {
     *ret_device = has_device(progs) ? progs->tcx->order.device : NULL;
     return progs->tcx ? __atomic_load_n(&progs->tcx->skel->bss->order_n_moved, __ATOMIC_RELAXED) : 0;
+}
+
+uint64_t oxdp_order_n_lost(const struct oxdp_progs *progs)
+{
+    struct oxdp_link_counts counts = { 0 };
+    struct oxdp_link link;
+
+    if (has_device(progs)) {
+        oxdp_link_get_in(-1, progs->tcx->order.ifindex, &link, &counts);
+    }
+    return counts.rx_dropped;
 }
 
 bool oxdp_order_is_whole(const struct oxdp_progs *progs)

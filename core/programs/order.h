@@ -22,6 +22,9 @@ void oxdp_order_close(struct oxdp_progs *progs);
  * oxdp_order_close(), is its name; NULL: there is none. */
 uint64_t oxdp_order_n_moved(const struct oxdp_progs *progs, const char **ret_device);
 
+/* How many packets the device lost, because the backlog of a CPU was full (net.core.netdev_max_backlog). */
+uint64_t oxdp_order_n_lost(const struct oxdp_progs *progs);
+
 /* Whether the device, if there is one, is still as it must be. */
 bool oxdp_order_is_whole(const struct oxdp_progs *progs);
 

@@ -99,6 +99,8 @@ struct dpif_xdp_dp_ports {
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
     struct dpif_xdp_backoff order_side  /* Of the device for order. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    long long int order_due             /* When it is looked at again. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
     uint64_t tunnel_seqs[3]             /* Routes, devices and ports, as
                                          * dpif_xdp_host_tunnels_run() saw
                                          * them. */

@@ -518,7 +518,8 @@ text_order(const struct json *report, struct ds *ds)
 
     if (order && TEXT(order, "device")) {
         ds_put_format(ds, "  order of TCP's packets: kept, %"PRIu64" moved by "
-                      "%s\n", INT(order, "moved"), TEXT(order, "device"));
+                      "%s, %"PRIu64" lost there\n", INT(order, "moved"),
+                      TEXT(order, "device"), INT(order, "lost"));
     } else if (order) {
         ds_put_format(ds, "  order of TCP's packets: not kept (%s)\n",
                       TEXT(order, "error"));

@@ -28,6 +28,8 @@ MTU = 9000
 PORTS = 40000, 5001
 MARK = b"order of packets"
 
+WHEN = struct.Struct("=dd")
+
 needs_rps = pytest.mark.skipif(bool(switches.USER), reason="the daemon, which is not root, may not write rps_cpus")
 
 
@@ -104,7 +106,7 @@ class Second:
     """A process on another CPU, which sends the second of three segments a moment after it may."""
 
     def __init__(self, stream, cpu, n):
-        self.shared = mmap.mmap(-1, mmap.PAGESIZE)      # How many it may send; behind that, how many it has sent.
+        self.shared = mmap.mmap(-1, mmap.PAGESIZE)      # How many it may send, how many it has sent; when it did the last.
         self.pid = os.fork()
         if not self.pid:
             try:
@@ -114,7 +116,9 @@ class Second:
                     while self.shared[0] <= number:
                         pass
                     pause(20e-6)
+                    begin = time.perf_counter()
                     stream.socket.send(packet)
+                    WHEN.pack_into(self.shared, 8, begin, time.perf_counter())
                     self.shared[1] = number + 1
             finally:
                 os._exit(0)
@@ -124,6 +128,11 @@ class Second:
 
     def has_sent(self, number):
         return self.shared[1] > number
+
+    def was_in_time(self, third):
+        """Whether it sent its last segment after the third one, which began at 'third', and before that would go on without it."""
+        begin, end = WHEN.unpack_from(self.shared, 8)
+        return third < begin and end < third + 80e-6
 
     def __enter__(self):
         return self
@@ -139,28 +148,15 @@ def pause(seconds):
         pass
 
 
-def time_of_a_send(stream):
-    times = []
-    for number in range(50):
-        before = time.perf_counter()
-        stream.send(stream.next + number * LEN, number, 0)
-        times.append(time.perf_counter() - before)
-    stream.next += 50 * LEN
-    return sorted(times)[25]
-
-
 @needs_rps
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU sends in order")
 def test_other_cpu_was_faster(containers):
     """One CPU sends the last of three segments, a moment before another sends the second: they arrive in order."""
-    mine, n = os.sched_getaffinity(0), 100
+    mine, n, in_time = os.sched_getaffinity(0), 200, []
     first, other = sorted(mine)[:2]
     with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
         make_device(containers.switch, stream)
-        took = time_of_a_send(stream)
-        green.receive(of_ours, 52)
-        if took > 40e-6:
-            pytest.skip(f"a packet takes {took * 1e6:.0f} us here, too long to come within the 100 us that others wait for it")
+        green.receive(of_ours, 2)
         before = moved(containers.switch)
         with Second(stream, other, n) as second:
             try:
@@ -169,16 +165,21 @@ def test_other_cpu_was_faster(containers):
                     third = stream.packet(stream.next + (3 * number + 2) * LEN, number, 2)
                     stream.send(stream.next + 3 * number * LEN, number, 0)
                     time.sleep(0.003)
+                    begin = time.perf_counter()
                     second.send(number)
                     stream.socket.send(third)
                     lab.wait_until(lambda: second.has_sent(number), "the other process")
+                    if second.was_in_time(begin):
+                        in_time.append(number)
             finally:
                 os.sched_setaffinity(0, mine)
         came = parts_of(green.receive(of_ours, 3 * n))
     assert sorted(came) == [(number, part) for number in range(n) for part in range(3)]
-    in_order = [(number, 0) for number in range(n) if came[3 * number:3 * number + 3] == [(number, part) for part in range(3)]]
-    assert len(in_order) > n / 2, came
-    assert moved(containers.switch) - before > n / 2
+    if len(in_time) < 10:
+        pytest.skip(f"too slow or too busy: the second segment came within 80 us in {len(in_time)} of {n} cases")
+    in_order = [number for number in in_time if came[3 * number:3 * number + 3] == [(number, part) for part in range(3)]]
+    assert len(in_order) > 0.8 * len(in_time), came
+    assert moved(containers.switch) - before >= len(in_time)
 
 
 @needs_rps
