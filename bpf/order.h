@@ -108,7 +108,7 @@ DP_INLINE int order_concerns(struct dp_ctx *ctx)
 }
 
 /* For a packet that order_concerns(): 0 if it is its turn, or else 1 and the CPU behind whose packets it is
- * to wait.  'since': when it came, 0 if that is now; then '*ret_since' says so. */
+ * to wait.  'since': when it came, 0 if that is now; then '*ret_since' becomes that. */
 DP_STAGE int order_look(struct dp_ctx *ctx, __u32 since, __u32 *ret_since)
 {
     __u32 hash = ctx->hash, cpu = dp_cpu(ctx), len, seq, to;

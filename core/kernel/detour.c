@@ -13,7 +13,6 @@
 
 #include "core/error.h"
 #include "core/kernel/made_device.h"
-#include "core/kernel/netlink.h"
 #include "core/kernel/netlink_private.h"
 #include "core/kernel/veth.h"
 
@@ -170,25 +169,10 @@ void oxdp_detour_remove(struct oxdp_detour *detour)
     *detour = (struct oxdp_detour) { .vxlan_ifindex = 0 };
 }
 
-static bool is_up(const char *name, int ifindex)
-{
-    struct oxdp_link link;
-
-    return !oxdp_link_get(name, &link) && link.ifindex == ifindex && link.flags & IFF_UP;
-}
-
 bool oxdp_detour_works(const struct oxdp_detour *detour)
 {
-    return is_up(detour->vxlan, detour->vxlan_ifindex) && is_up(detour->back, detour->back_ifindex);
-}
-
-/* Removes the device 'name' of this kind, but that with 'ifindex'. */
-static unsigned int sweep_device(const char *name, const char *kind, int ifindex)
-{
-    struct oxdp_link link;
-
-    return !oxdp_link_get(name, &link) && link.ifindex != ifindex && !strcmp(link.kind, kind)
-        && !oxdp_device_delete(name);
+    return oxdp_device_is_up(detour->vxlan, detour->vxlan_ifindex)
+        && oxdp_device_is_up(detour->back, detour->back_ifindex);
 }
 
 unsigned int oxdp_detour_sweep(const char *name, const struct oxdp_detour *detour)
@@ -199,9 +183,9 @@ unsigned int oxdp_detour_sweep(const char *name, const struct oxdp_detour *detou
         char device[IF_NAMESIZE];
 
         name_part(name, CSUM, set, device);
-        n += sweep_device(device, "vxlan", detour->vxlan_ifindex);
+        n += oxdp_device_sweep(device, "vxlan", detour->vxlan_ifindex);
         name_part(name, BACK, set, device);
-        n += sweep_device(device, "veth", detour->back_ifindex);
+        n += oxdp_device_sweep(device, "veth", detour->back_ifindex);
     }
     return n;
 }

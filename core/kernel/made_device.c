@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/kernel/netlink.h"
 #include "core/kernel/netlink_private.h"
 
 static int transact(struct oxdp_nl_request *request, uint16_t type)
@@ -76,4 +77,19 @@ int oxdp_device_up(const char *name)
     err = ioctl(fd, SIOCSIFFLAGS, &ifr) ? -errno : 0;
     close(fd);
     return err;
+}
+
+bool oxdp_device_is_up(const char *name, int ifindex)
+{
+    struct oxdp_link link;
+
+    return !oxdp_link_get(name, &link) && link.ifindex == ifindex && link.flags & IFF_UP;
+}
+
+bool oxdp_device_sweep(const char *name, const char *kind, int ifindex)
+{
+    struct oxdp_link link;
+
+    return !oxdp_link_get(name, &link) && link.ifindex != ifindex && !strcmp(link.kind, kind)
+        && !oxdp_device_delete(name);
 }

@@ -3,6 +3,7 @@
 #ifndef OXDP_MADE_DEVICE_H
 #define OXDP_MADE_DEVICE_H 1
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Removes the device 'name', of a pair both ends.  0, or negative errno. */
@@ -14,5 +15,11 @@ int oxdp_device_set(const char *name, uint32_t mtu, const char *alias);
 
 /* Sets a device up, without addresses: the kernel sends nothing of its own through it.  0, or negative errno. */
 int oxdp_device_up(const char *name);
+
+/* Whether device 'name' is the one with this ifindex, and up. */
+bool oxdp_device_is_up(const char *name, int ifindex);
+
+/* Removes device 'name' if it is of this kind ("veth"), unless its ifindex is this.  Returns whether it did. */
+bool oxdp_device_sweep(const char *name, const char *kind, int ifindex);
 
 #endif /* core/kernel/made_device.h */

@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/kernel/made_device.h"
-#include "core/kernel/netlink.h"
 #include "core/kernel/veth.h"
 
 #define ALIAS "OVS-XDP: order of TCP's packets"
@@ -127,9 +126,7 @@ void oxdp_order_remove(struct oxdp_order *order)
 
 bool oxdp_order_works(const struct oxdp_order *order)
 {
-    struct oxdp_link link;
-
-    return !oxdp_link_get(order->device, &link) && link.ifindex == order->ifindex && link.flags & IFF_UP;
+    return oxdp_device_is_up(order->device, order->ifindex);
 }
 
 unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
@@ -137,12 +134,10 @@ unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
     unsigned int n = 0;
 
     for (unsigned int set = 0; set < MAX_SETS; set++) {
-        struct oxdp_link link;
         char device[IF_NAMESIZE];
 
         name_device(name, 'd', set, device);
-        n += !oxdp_link_get(device, &link) && link.ifindex != order->ifindex && !strcmp(link.kind, "veth")
-            && !oxdp_device_delete(device);
+        n += oxdp_device_sweep(device, "veth", order->ifindex);
     }
     return n;
 }

@@ -7,8 +7,6 @@
 
 #include "ovs/ports/ports_private.h"
 
-#include <errno.h>
-
 #include "core/programs/detour.h"
 #include "openvswitch/vlog.h"
 #include "timeval.h"
@@ -20,25 +18,11 @@ static void
 open_detour(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    bool had_failed = dp->ports.detour_side.error;
-    char *text = NULL;
-    int error;
-
-    if (dpif_xdp_backoff_waits(&dp->ports.detour_side, &error, &text)) {
-        free(text);
-        return;
-    }
-    error = -oxdp_detour_open(dp->progs, dp->name, &text);
-    dpif_xdp_backoff_note(&dp->ports.detour_side, error, text);
-    if (!error) {
-        VLOG_INFO("%s: programs at tcx push tunnel headers with checksums",
-                  dp->name);
-    } else if (!had_failed) {
-        VLOG_INFO("%s: the engine pushes tunnel headers with checksums before "
-                  "the packets of containers, programs at tcx cannot: %s",
-                  dp->name, text ? text : ovs_strerror(error));
-    }
-    free(text);
+    dpif_xdp_backoff_open(&dp->ports.detour_side, oxdp_detour_open, dp,
+                          "programs at tcx push tunnel headers with checksums",
+                          "the engine pushes tunnel headers with checksums "
+                          "before the packets of containers, programs at tcx "
+                          "cannot");
 }
 
 /* Packets did not come back. */

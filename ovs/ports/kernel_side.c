@@ -60,6 +60,32 @@ dpif_xdp_backoff_note(struct dpif_xdp_backoff *backoff, int error,
 }
 
 void
+dpif_xdp_backoff_open(struct dpif_xdp_backoff *backoff,
+                      int (*open)(struct oxdp_progs *, const char *name,
+                                  char **),
+                      struct dpif_xdp_dp *dp, const char *done,
+                      const char *failed)
+{
+    bool had_failed = backoff->error;
+    char *text = NULL;
+    int error;
+
+    if (dpif_xdp_backoff_waits(backoff, &error, &text)) {
+        free(text);
+        return;
+    }
+    error = -open(dp->progs, dp->name, &text);
+    dpif_xdp_backoff_note(backoff, error, text);
+    if (!error) {
+        VLOG_INFO("%s: %s", dp->name, done);
+    } else if (!had_failed) {
+        VLOG_INFO("%s: %s: %s", dp->name, failed,
+                  text ? text : ovs_strerror(error));
+    }
+    free(text);
+}
+
+void
 dpif_xdp_ports_retry(struct dpif_xdp_dp *dp)
 {
     struct dpif_xdp_port *port;

@@ -20,25 +20,11 @@ static void
 open_order(struct dpif_xdp_dp *dp)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    bool had_failed = dp->ports.order_side.error;
-    char *text = NULL;
-    int error;
-
-    if (dpif_xdp_backoff_waits(&dp->ports.order_side, &error, &text)) {
-        free(text);
-        return;
-    }
-    error = -oxdp_order_open(dp->progs, dp->name, &text);
-    dpif_xdp_backoff_note(&dp->ports.order_side, error, text);
-    if (!error) {
-        VLOG_INFO("%s: programs at tcx keep TCP's packets in order",
-                  dp->name);
-    } else if (!had_failed) {
-        VLOG_INFO("%s: programs at tcx cannot keep TCP's packets in order, "
-                  "which makes single connections of containers slower: %s",
-                  dp->name, text ? text : ovs_strerror(error));
-    }
-    free(text);
+    dpif_xdp_backoff_open(&dp->ports.order_side, oxdp_order_open, dp,
+                          "programs at tcx keep TCP's packets in order",
+                          "programs at tcx cannot keep TCP's packets in "
+                          "order, which makes single connections of "
+                          "containers slower");
 }
 
 /* The kernel sends no message about a device that is no port's. */

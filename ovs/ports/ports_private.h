@@ -125,6 +125,16 @@ bool dpif_xdp_backoff_waits(const struct dpif_xdp_backoff *, int *error,
 void dpif_xdp_backoff_note(struct dpif_xdp_backoff *, int error,
                            const char *text);
 
+/* kernel_side.c: makes with 'open' devices of the switch's own for the
+ * programs of 'dp', unless 'backoff' waits.  The log has 'done'; or, when it
+ * fails for the first time, 'failed' and the reason. */
+void dpif_xdp_backoff_open(struct dpif_xdp_backoff *backoff,
+                           int (*open)(struct oxdp_progs *, const char *name,
+                                       char **errorp),
+                           struct dpif_xdp_dp *dp, const char *done,
+                           const char *failed)
+    OVS_REQUIRES(dpif_xdp_port_mutex);
+
 /* xdp.c: attaches XDP to 'port', which is at tcx or not served; takes XDP from
  * 'port', which is also at tcx.  Attaching returns 0, or a positive errno with
  * a sentence in '*errorp', and nothing has changed. */

@@ -6,6 +6,7 @@
 Red's packets come from a raw socket: like one of TCP, it gives all its packets one hash, and the sequence numbers are the
 test's choice.
 """
+import contextlib
 import mmap
 import os
 import re
@@ -102,6 +103,15 @@ def of_ours(frame):
     return MARK in frame
 
 
+@contextlib.contextmanager
+def watched(containers):
+    """(stream from red, wire at green), with a device for order, and nothing on the wire of what that took."""
+    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
+        make_device(containers.switch, stream)
+        green.receive(of_ours, 2)
+        yield stream, green
+
+
 class Second:
     """A process on another CPU, which sends the second of three segments a moment after it may."""
 
@@ -154,9 +164,7 @@ def test_other_cpu_was_faster(containers):
     """One CPU sends the last of three segments, a moment before another sends the second: they arrive in order."""
     mine, n, in_time = os.sched_getaffinity(0), 200, []
     first, other = sorted(mine)[:2]
-    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
-        make_device(containers.switch, stream)
-        green.receive(of_ours, 2)
+    with watched(containers) as (stream, green):
         before = moved(containers.switch)
         with Second(stream, other, n) as second:
             try:
@@ -186,9 +194,7 @@ def test_other_cpu_was_faster(containers):
 def test_never_lost(containers):
     """A segment whose predecessor does not come goes on without it, and so does the predecessor afterwards."""
     n = 20
-    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
-        make_device(containers.switch, stream)
-        green.receive(of_ours, 2)
+    with watched(containers) as (stream, green):
         containers.switch.ofctl("add-flow", "br0", f"tcp,tp_dst={PORTS[1]},actions=NORMAL")
         before = moved(containers.switch)
         for number in range(n):
@@ -206,9 +212,7 @@ def test_never_lost(containers):
 def test_sequence_numbers_that_lie(containers):
     """Every segment seems to be early: each arrives, once."""
     n = 3000
-    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
-        make_device(containers.switch, stream)
-        green.receive(of_ours, 2)
+    with watched(containers) as (stream, green):
         for number in range(n):
             stream.next += 5 * LEN
             stream.send(stream.next, number, 0)
@@ -235,9 +239,7 @@ def test_the_device_goes(containers, change):
 def test_another_daemon(containers, end):
     """The device goes on without the daemon; the next one removes it, and makes another when it needs one."""
     switch = containers.switch
-    with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
-        make_device(switch, stream)
-        green.receive(of_ours, 2)
+    with watched(containers) as (stream, green):
         switch.crash() if end == "killed" else switch.stop()
         for part in 0, 2, 1:
             stream.send(stream.next + part * LEN, 1, part)
