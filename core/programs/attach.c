@@ -19,6 +19,7 @@
 #include "core/programs/attachment.h"
 #include "core/programs/before.h"
 #include "core/programs/link.h"
+#include "core/programs/order.h"
 #include "core/programs/pin.h"
 #include "core/programs/progs_struct.h"
 #include "core/programs/specialise.h"
@@ -181,6 +182,9 @@ uint32_t oxdp_progs_take_over(struct oxdp_progs *progs)
     }
     progs->taken_over = true;
     oxdp_special_end_attach(progs);
+    if (n) {
+        oxdp_order_drain();
+    }
     oxdp_pins_forget_old(progs->pins);          /* That detaches the previous instance's programs at tcx. */
     for (uint32_t i = 0; progs->before && i < progs->max_ports; i++) {
         oxdp_before_end(progs, &progs->attachments[i]);

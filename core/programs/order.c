@@ -73,6 +73,12 @@ int oxdp_order_open(struct oxdp_progs *progs, const char *name, char **ret_error
     return 0;
 }
 
+void oxdp_order_drain(void)
+{
+    oxdp_grace(NULL);                   /* No program sends a packet there any more. */
+    usleep(DRAIN_US);
+}
+
 void oxdp_order_close(struct oxdp_progs *progs)
 {
     struct oxdp_tcx *tcx = progs->tcx;
@@ -81,8 +87,7 @@ void oxdp_order_close(struct oxdp_progs *progs)
         return;
     }
     __atomic_store_n(&tcx->skel->bss->order_cpus, 0, __ATOMIC_RELEASE);
-    oxdp_grace(NULL);                   /* No program sends a packet there any more. */
-    usleep(DRAIN_US);
+    oxdp_order_drain();
     __atomic_store_n(&tcx->skel->bss->order_ifindex, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&tcx->skel->bss->order_wanted, 0, __ATOMIC_RELAXED);
     if (tcx->order_fd >= 0) {

@@ -28,6 +28,9 @@ uint64_t oxdp_order_n_lost(const struct oxdp_progs *progs);
 /* Whether the device, if there is one, is still as it must be. */
 bool oxdp_order_is_whole(const struct oxdp_progs *progs);
 
+/* Waits until no packet is in a device of a previous instance, whose programs no port runs any more. */
+void oxdp_order_drain(void);
+
 /* Removes what previous instances of the datapath 'name' have left, whose programs no device runs any more.  Returns
  * how many devices that were. */
 unsigned int oxdp_order_forget_old(const struct oxdp_progs *progs, const char *name);

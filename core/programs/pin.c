@@ -36,7 +36,7 @@ enum pin_kind {
     PIN_FILTER,                 /* The program of a filter. */
     PIN_STATE,                  /* A map that may be adopted. */
     PIN_OTHER,                  /* What the others hold anyway. */
-    PIN_DETOUR,                 /* The link of a detour's device, which the programs above send packets to. */
+    PIN_WAY,                    /* The link of a device of ours by which the programs above send packets. */
     N_PIN_KINDS
 };
 
@@ -51,7 +51,8 @@ static const struct {
     { "upcall", PIN_LINK },
     { "filter-", PIN_FILTER },
     { OXDP_PINS_STATE, PIN_STATE },
-    { "detour-", PIN_DETOUR },
+    { "detour-", PIN_WAY },
+    { "order", PIN_WAY },
 };
 
 struct oxdp_pins {
@@ -393,7 +394,7 @@ static enum pin_kind kind_of(const char *path)
 
 static bool is_link(const char *path)
 {
-    return kind_of(path) == PIN_LINK || kind_of(path) == PIN_DETOUR;
+    return kind_of(path) == PIN_LINK || kind_of(path) == PIN_WAY;
 }
 
 /* The device whose filter runs the program at 'path'; 0 if it is something else. */
@@ -424,7 +425,7 @@ static void move_entry(const char *path, void *old)
     switch (kind_of(path)) {
     case PIN_LINK:
     case PIN_FILTER:
-    case PIN_DETOUR:
+    case PIN_WAY:
         if (is_at_work(to)) {
             remove_pin(path);
         } else {

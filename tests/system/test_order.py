@@ -13,6 +13,7 @@ import re
 import signal
 import socket
 import struct
+import threading
 import time
 
 import pytest
@@ -30,6 +31,7 @@ PORTS = 40000, 5001
 MARK = b"order of packets"
 
 WHEN = struct.Struct("=dd")
+COUNT = struct.Struct("=Q")
 
 needs_rps = pytest.mark.skipif(bool(switches.USER), reason="the daemon, which is not root, may not write rps_cpus")
 
@@ -112,26 +114,47 @@ def watched(containers):
         yield stream, green
 
 
-class Second:
-    """A process on another CPU, which sends the second of three segments a moment after it may."""
+class Process:
+    """Another process, which does run(); 'shared' is memory of both."""
 
-    def __init__(self, stream, cpu, n):
-        self.shared = mmap.mmap(-1, mmap.PAGESIZE)      # How many it may send, how many it has sent; when it did the last.
+    def __init__(self):
+        self.shared = mmap.mmap(-1, mmap.PAGESIZE)
         self.pid = os.fork()
         if not self.pid:
             try:
-                os.sched_setaffinity(0, [cpu])
-                for number in range(n):
-                    packet = stream.packet(stream.next + (3 * number + 1) * LEN, number, 1)
-                    while self.shared[0] <= number:
-                        pass
-                    pause(20e-6)
-                    begin = time.perf_counter()
-                    stream.socket.send(packet)
-                    WHEN.pack_into(self.shared, 8, begin, time.perf_counter())
-                    self.shared[1] = number + 1
+                self.run()
             finally:
                 os._exit(0)
+
+    def run(self):
+        raise NotImplementedError
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+class Second(Process):
+    """A process on another CPU, which sends the second of three segments a moment after it may."""
+
+    def __init__(self, stream, cpu, n):
+        self.stream, self.cpu, self.n = stream, cpu, n
+        super().__init__()      # In 'shared': how many it may send, how many it has sent; when it did the last.
+
+    def run(self):
+        os.sched_setaffinity(0, [self.cpu])
+        for number in range(self.n):
+            packet = self.stream.packet(self.stream.next + (3 * number + 1) * LEN, number, 1)
+            while self.shared[0] <= number:
+                pass
+            pause(20e-6)
+            begin = time.perf_counter()
+            self.stream.socket.send(packet)
+            WHEN.pack_into(self.shared, 8, begin, time.perf_counter())
+            self.shared[1] = number + 1
 
     def send(self, number):
         self.shared[0] = number + 1
@@ -144,12 +167,49 @@ class Second:
         begin, end = WHEN.unpack_from(self.shared, 8)
         return third < begin and end < third + 80e-6
 
-    def __enter__(self):
-        return self
 
-    def __exit__(self, *_):
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+class Early(Process):
+    """A process that sends three segments again and again, the third before the second: so one often waits in the device."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        super().__init__()      # In 'shared': whether to end, whether it has; how many times it has sent three.
+
+    def run(self):
+        number = 0
+        while not self.shared[0]:
+            for part in 0, 2, 1:
+                self.stream.send(self.stream.next + part * LEN, number, part)
+                pause(60e-6)
+            self.stream.next += 3 * LEN
+            number += 1
+        COUNT.pack_into(self.shared, 8, number)
+        self.shared[1] = 1
+
+    def end(self):
+        """How many times it has sent three."""
+        self.shared[0] = 1
+        lab.wait_until(lambda: self.shared[1], "the other process")
+        return COUNT.unpack_from(self.shared, 8)[0]
+
+
+@contextlib.contextmanager
+def reading(green):
+    """What comes meanwhile, and within a second afterwards."""
+    came, end = [], threading.Event()
+
+    def read():
+        while not end.is_set():
+            came.extend(parts_of(green.receive(of_ours, 1 << 30, limit=0.1)))
+        came.extend(parts_of(green.receive(of_ours, 1 << 30, limit=1)))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield came
+    finally:
+        end.set()
+        thread.join()
 
 
 def pause(seconds):
@@ -249,6 +309,23 @@ def test_another_daemon(containers, end):
         lab.wait_until(lambda: not device(), "the end of the last daemon's device")
         stream.next += 3 * LEN
         make_device(switch, stream)
+
+
+@needs_rps
+@pytest.mark.parametrize("end", ("killed", "ended"))
+def test_nothing_lost_meanwhile(containers, end):
+    """While a daemon ends, is away, starts, and takes over, packets go through the device: the first daemon's, then the next one's."""
+    switch = containers.switch
+    with watched(containers) as (stream, green), reading(green) as came, Early(stream) as early:
+        switch.crash() if end == "killed" else switch.stop()
+        for daemon in range(1, 4):
+            switch.start()
+            lab.wait_until(lambda: "\n".join(switch.log()).count("for order that a previous instance left") == daemon, "the log")
+            lab.wait_until(lambda: moved(switch), "the next device at work")
+            if daemon < 3:
+                switch.crash()
+        n = early.end()
+    assert sorted(came) == [(number, part) for number in range(n) for part in range(3)]
 
 
 @needs_rps
