@@ -175,6 +175,19 @@ bool oxdp_detour_works(const struct oxdp_detour *detour)
         && oxdp_device_is_up(detour->back, detour->back_ifindex);
 }
 
+bool oxdp_detour_exists(const char *name)
+{
+    bool exists = false;
+
+    for (unsigned int set = 0; set < MAX_SETS && !exists; set++) {
+        char device[IF_NAMESIZE];
+
+        name_part(name, CSUM, set, device);
+        exists = oxdp_device_is(device, "vxlan");
+    }
+    return exists;
+}
+
 unsigned int oxdp_detour_sweep(const char *name, const struct oxdp_detour *detour)
 {
     unsigned int n = 0;

@@ -32,6 +32,9 @@ void oxdp_detour_remove(struct oxdp_detour *detour);
 /* Whether they are all there and up. */
 bool oxdp_detour_works(const struct oxdp_detour *detour);
 
+/* Whether an instance of the datapath 'name' has them. */
+bool oxdp_detour_exists(const char *name);
+
 /* Removes those of previous instances of the datapath 'name', all but 'detour', and returns how many devices that
  * were. */
 unsigned int oxdp_detour_sweep(const char *name, const struct oxdp_detour *detour);

@@ -86,6 +86,13 @@ bool oxdp_device_is_up(const char *name, int ifindex)
     return !oxdp_link_get(name, &link) && link.ifindex == ifindex && link.flags & IFF_UP;
 }
 
+bool oxdp_device_is(const char *name, const char *kind)
+{
+    struct oxdp_link link;
+
+    return !oxdp_link_get(name, &link) && !strcmp(link.kind, kind);
+}
+
 bool oxdp_device_sweep(const char *name, const char *kind, int ifindex)
 {
     struct oxdp_link link;

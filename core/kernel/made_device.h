@@ -19,7 +19,10 @@ int oxdp_device_up(const char *name);
 /* Whether device 'name' is the one with this ifindex, and up. */
 bool oxdp_device_is_up(const char *name, int ifindex);
 
-/* Removes device 'name' if it is of this kind ("veth"), unless its ifindex is this.  Returns whether it did. */
+/* Whether there is a device 'name' of this kind ("veth"). */
+bool oxdp_device_is(const char *name, const char *kind);
+
+/* Removes device 'name' if it is of this kind, unless its ifindex is this.  Returns whether it did. */
 bool oxdp_device_sweep(const char *name, const char *kind, int ifindex);
 
 #endif /* core/kernel/made_device.h */

@@ -129,6 +129,19 @@ bool oxdp_order_works(const struct oxdp_order *order)
     return oxdp_device_is_up(order->device, order->ifindex);
 }
 
+bool oxdp_order_exists(const char *name)
+{
+    bool exists = false;
+
+    for (unsigned int set = 0; set < MAX_SETS && !exists; set++) {
+        char device[IF_NAMESIZE];
+
+        name_device(name, 'd', set, device);
+        exists = oxdp_device_is(device, "veth");
+    }
+    return exists;
+}
+
 unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
 {
     unsigned int n = 0;

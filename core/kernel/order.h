@@ -24,6 +24,9 @@ void oxdp_order_remove(struct oxdp_order *order);
 /* Whether it is there and up. */
 bool oxdp_order_works(const struct oxdp_order *order);
 
+/* Whether an instance of the datapath 'name' has one. */
+bool oxdp_order_exists(const char *name);
+
 /* Removes those of previous instances of the datapath 'name', all but 'order', and returns how many that were. */
 unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order);
 

@@ -26,6 +26,11 @@ static bool has_devices(const struct oxdp_progs *progs)
     return progs->tcx && progs->tcx->detour.vxlan_ifindex;
 }
 
+void oxdp_detour_inherit(struct oxdp_tcx *tcx, const char *name)
+{
+    tcx->skel->bss->detour_wanted = oxdp_detour_exists(name);
+}
+
 bool oxdp_detour_is_wanted(const struct oxdp_progs *progs)
 {
     return progs->tcx && !has_devices(progs)

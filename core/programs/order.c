@@ -28,6 +28,11 @@ static bool has_device(const struct oxdp_progs *progs)
     return progs->tcx && progs->tcx->order.ifindex;
 }
 
+void oxdp_order_inherit(struct oxdp_tcx *tcx, const char *name)
+{
+    tcx->skel->bss->order_wanted = oxdp_order_exists(name);
+}
+
 bool oxdp_order_is_wanted(const struct oxdp_progs *progs)
 {
     return progs->tcx && !has_device(progs) && __atomic_load_n(&progs->tcx->skel->bss->order_wanted, __ATOMIC_RELAXED);

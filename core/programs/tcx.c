@@ -97,6 +97,8 @@ int oxdp_tcx_open(struct oxdp_progs *progs, const char *name, uint32_t n_queues,
     if (oxdp_ticks_open(&tcx->ticks)) {
         tcx->ticks = NULL;              /* Then peer redirect is never permitted. */
     }
+    oxdp_detour_inherit(tcx, name);
+    oxdp_order_inherit(tcx, name);
     __atomic_store_n(&progs->tcx, tcx, __ATOMIC_RELEASE);       /* Complete: other threads may ask for it now. */
     oxdp_tcx_pin_upcall(progs);
     return 0;

@@ -85,11 +85,14 @@ uint32_t oxdp_tcx_upcall_mtu(void);
 void oxdp_tcx_pin(const struct oxdp_progs *progs, const struct oxdp_attachment *at);
 void oxdp_tcx_pin_upcall(const struct oxdp_progs *progs);
 
-/* detour.c: pins the links; gives the devices the program that ports are to have. */
+/* detour.c: wants the devices at once if the previous instance of the datapath 'name' has them, so that they are there
+ * when its programs are replaced; pins the links; gives the devices the program that ports are to have. */
+void oxdp_detour_inherit(struct oxdp_tcx *tcx, const char *name);
 void oxdp_detour_pin(const struct oxdp_progs *progs);
 void oxdp_detour_renew(struct oxdp_progs *progs);
 
 /* order.c: the same of the device for order. */
+void oxdp_order_inherit(struct oxdp_tcx *tcx, const char *name);
 void oxdp_order_pin(const struct oxdp_progs *progs);
 void oxdp_order_renew(struct oxdp_progs *progs);
 

@@ -297,18 +297,20 @@ def test_the_device_goes(containers, change):
 @needs_rps
 @pytest.mark.parametrize("end", ("killed", "ended"))
 def test_another_daemon(containers, end):
-    """The device goes on without the daemon; the next one removes it, and makes another when it needs one."""
+    """The device goes on without the daemon; the next one makes another before a packet is early, and removes it."""
     switch = containers.switch
     with watched(containers) as (stream, green):
         switch.crash() if end == "killed" else switch.stop()
-        for part in 0, 2, 1:
-            stream.send(stream.next + part * LEN, 1, part)
-        assert sorted(parts_of(green.receive(of_ours, 3))) == [(1, 0), (1, 1), (1, 2)]
-        assert device()
-        switch.start()
-        lab.wait_until(lambda: not device(), "the end of the last daemon's device")
-        stream.next += 3 * LEN
-        make_device(switch, stream)
+        for number in 1, 2:
+            for part in 0, 2, 1:
+                stream.send(stream.next + part * LEN, number, part)
+            stream.next += 3 * LEN
+            assert sorted(parts_of(green.receive(of_ours, 3))) == [(number, part) for part in range(3)]
+            if number == 1:
+                old = device()
+                switch.start()
+                lab.wait_until(lambda: device() not in (None, old), "the next daemon's device in place of the last one's")
+        lab.wait_until(lambda: moved(switch) > 0, "a packet in it")
 
 
 @needs_rps

@@ -293,7 +293,7 @@ def test_the_device_goes(world, switch, host, change):
 
 @pytest.mark.parametrize("end", ("killed", "ended", "waits"))
 def test_another_daemon(world, switch, host, end):
-    """The devices go on without the daemon; the next one, which may wait for its rules, makes others, and removes these."""
+    """The devices go on without the daemon; the next one, which may wait for its rules, makes others at once, and removes these."""
     red, far = connect(world, switch, host)
     with traffic.Connection(red, far, "10.0.0.9") as connection:
         connection.goes_on()
@@ -309,11 +309,11 @@ def test_another_daemon(world, switch, host, end):
         if end == "waits":
             assert is_whole(red, far)
             switch.vsctl("--no-wait", "remove", "open", ".", "other_config", "flow-restore-wait")
-        lab.wait_until(lambda: is_whole(red, far), "the next daemon's programs")
+        lab.wait_until(lambda: any("removed 2 devices" in line for line in switch.log()), "the end of the last daemon's devices")
+        assert len(re.findall(r"^ovs-xdp-(?:csum|back)\d", lab.run("ip", "-br", "link"), re.MULTILINE)) == 2
+        assert is_whole(red, far)
         connection.goes_on()
         assert connection.same()
-    lab.wait_until(lambda: len(re.findall(r"^ovs-xdp-(?:csum|back)\d", lab.run("ip", "-br", "link"), re.MULTILINE)) == 2,
-                   "the end of the last daemon's devices")
     assert not lost(switch)
 
 
