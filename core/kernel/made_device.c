@@ -62,9 +62,9 @@ static void disable(const char *name, const char *family, const char *what)
     }
 }
 
-int oxdp_device_up(const char *name)
+static int set_flags(const char *name, short flags)
 {
-    struct ifreq ifr = { .ifr_flags = IFF_UP | IFF_NOARP };
+    struct ifreq ifr = { .ifr_flags = flags };
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int err;
 
@@ -72,11 +72,21 @@ int oxdp_device_up(const char *name)
         return -errno;
     }
     snprintf(ifr.ifr_name, sizeof ifr.ifr_name, "%s", name);
-    disable(name, "ipv6", "disable_ipv6");      /* It has no address and announces none. */
-    disable(name, "ipv4", "disable_xfrm");      /* No IPsec policy takes packets that are sent through it. */
     err = ioctl(fd, SIOCSIFFLAGS, &ifr) ? -errno : 0;
     close(fd);
     return err;
+}
+
+int oxdp_device_up(const char *name)
+{
+    disable(name, "ipv6", "disable_ipv6");      /* It has no address and announces none. */
+    disable(name, "ipv4", "disable_xfrm");      /* No IPsec policy takes packets that are sent through it. */
+    return set_flags(name, IFF_UP | IFF_NOARP);
+}
+
+int oxdp_device_down(const char *name)
+{
+    return set_flags(name, IFF_NOARP);
 }
 
 bool oxdp_device_is_up(const char *name, int ifindex)

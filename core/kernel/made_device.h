@@ -16,6 +16,9 @@ int oxdp_device_set(const char *name, uint32_t mtu, const char *alias);
 /* Sets a device up, without addresses: the kernel sends nothing of its own through it.  0, or negative errno. */
 int oxdp_device_up(const char *name);
 
+/* Sets it down again. */
+int oxdp_device_down(const char *name);
+
 /* Whether device 'name' is the one with this ifindex, and up. */
 bool oxdp_device_is_up(const char *name, int ifindex);
 

@@ -9,11 +9,13 @@
 
 #include "core/error.h"
 #include "core/kernel/made_device.h"
+#include "core/kernel/netlink.h"
 #include "core/kernel/veth.h"
 
 #define ALIAS "OVS-XDP: order of TCP's packets"
 #define MTU 65535u              /* Nothing is too long for it. */
 #define MAX_CPUS 8192           /* Of the kernel, with CONFIG_MAXSMP. */
+#define N_PROVIDED 2            /* Devices that root makes for a process that may not: one may be in use. */
 #define MAX_SETS 10             /* Of devices of one datapath, while one takes over from the other. */
 
 /* "ovs-xdp-ord0"; its peer, "ovs-xdp-ore0". */
@@ -71,7 +73,18 @@ static int set_rps(const char *device, uint32_t cpu)
     return err;
 }
 
-/* Makes set number 'set'. */
+/* Whether this process may make such a device.  0 or a negative errno. */
+static int may_make(void)
+{
+    int fd = open_rps("lo", 0);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd < 0 ? fd : 0;
+}
+
+/* Makes set number 'set'.  It has its alias when it is complete. */
 static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct oxdp_order *order)
 {
     char far[IF_NAMESIZE];
@@ -84,41 +97,81 @@ static int make_set(const char *name, unsigned int set, uint32_t n_cpus, struct 
         return err;
     }
     order->ifindex = if_nametoindex(order->device);
-    err = oxdp_device_set(order->device, 0, ALIAS);
     for (uint32_t cpu = 0; cpu < n_cpus && !err; cpu++) {
         err = set_rps(order->device, cpu);
     }
     err = err ? err : oxdp_device_up(far);
+    err = err ? err : oxdp_device_set(order->device, 0, ALIAS);
     if (err) {
-        oxdp_order_remove(order);
+        oxdp_device_delete(order->device);
     }
     return err;
+}
+
+static int cannot_make(int err, const struct oxdp_order *order, char **ret_error)
+{
+    return oxdp_fail(err, ret_error, "cannot make the veth %s with a receive queue for each CPU: %s", order->device,
+                     strerror(-err));
+}
+
+/* Takes set number 'set' if it is there, and down: then it is nobody's. */
+static bool take_set(const char *name, unsigned int set, uint32_t n_cpus, struct oxdp_order *order)
+{
+    struct oxdp_link link;
+
+    name_device(name, 'd', set, order->device);
+    if (oxdp_link_get(order->device, &link) || strcmp(link.kind, "veth") || strcmp(link.alias, ALIAS)
+        || link.flags & IFF_UP || link.max_rx_queues < n_cpus) {
+        return false;
+    }
+    order->ifindex = link.ifindex;
+    return true;
 }
 
 int oxdp_order_make(const char *name, uint32_t n_cpus, struct oxdp_order *ret_order, char **ret_error)
 {
     struct oxdp_order order = { .ifindex = 0 };
-    int err, fd = open_rps("lo", 0);
+    int err;
 
-    if (fd < 0) {
-        return oxdp_fail(fd, ret_error, "cannot write rps_cpus of devices below /sys/class/net: %s", strerror(-fd));
+    for (unsigned int set = 0; set < MAX_SETS; set++) {
+        if (take_set(name, set, n_cpus, &order)) {
+            *ret_order = order;
+            return 0;
+        }
     }
-    close(fd);
+    err = may_make();
+    if (err) {
+        return oxdp_fail(err, ret_error, "cannot write rps_cpus of devices below /sys/class/net: %s", strerror(-err));
+    }
     err = -EEXIST;
     for (unsigned int set = 0; set < MAX_SETS && err == -EEXIST; set++) {
         err = make_set(name, set, n_cpus, &order);
     }
     if (err) {
-        return oxdp_fail(err, ret_error, "cannot make the veth %s with a receive queue for each CPU: %s", order.device,
-                         strerror(-err));
+        return cannot_make(err, &order, ret_error);
     }
     *ret_order = order;
     return 0;
 }
 
+int oxdp_order_provide(const char *name, uint32_t n_cpus, char **ret_error)
+{
+    for (unsigned int set = 0; set < N_PROVIDED; set++) {
+        struct oxdp_order order;
+        int err = make_set(name, set, n_cpus, &order);
+
+        if (err && err != -EEXIST) {
+            return cannot_make(err, &order, ret_error);
+        }
+    }
+    return 0;
+}
+
 void oxdp_order_remove(struct oxdp_order *order)
 {
-    if (order->ifindex) {
+    if (order->ifindex && may_make()) {
+        oxdp_device_down(order->device);
+    } else if (order->ifindex) {
         oxdp_device_delete(order->device);
     }
     order->ifindex = 0;
@@ -129,28 +182,46 @@ bool oxdp_order_works(const struct oxdp_order *order)
     return oxdp_device_is_up(order->device, order->ifindex);
 }
 
-bool oxdp_order_exists(const char *name)
-{
-    bool exists = false;
-
-    for (unsigned int set = 0; set < MAX_SETS && !exists; set++) {
-        char device[IF_NAMESIZE];
-
-        name_device(name, 'd', set, device);
-        exists = oxdp_device_is(device, "veth");
-    }
-    return exists;
-}
-
-unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
+/* Calls 'each' for the device of each set of 'name' that is not 'order'; returns for how many it was true. */
+static unsigned int count_sets(const char *name, const struct oxdp_order *order, bool (*each)(const struct oxdp_link *))
 {
     unsigned int n = 0;
 
     for (unsigned int set = 0; set < MAX_SETS; set++) {
         char device[IF_NAMESIZE];
+        struct oxdp_link link;
 
         name_device(name, 'd', set, device);
-        n += oxdp_device_sweep(device, "veth", order->ifindex);
+        if (!oxdp_link_get(device, &link) && !strcmp(link.kind, "veth") && link.ifindex != order->ifindex) {
+            n += each(&link);
+        }
     }
     return n;
+}
+
+static bool is_up(const struct oxdp_link *link)
+{
+    return link->flags & IFF_UP;
+}
+
+bool oxdp_order_exists(const char *name)
+{
+    static const struct oxdp_order none;
+
+    return count_sets(name, &none, is_up);
+}
+
+static bool delete(const struct oxdp_link *link)
+{
+    return !oxdp_device_delete(link->name);
+}
+
+static bool set_down(const struct oxdp_link *link)
+{
+    return is_up(link) && !oxdp_device_down(link->name);
+}
+
+unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
+{
+    return count_sets(name, order, may_make() ? set_down : delete);
 }

@@ -13,21 +13,26 @@ struct oxdp_order {
     int ifindex;                /* 0: there is no device. */
 };
 
-/* Makes the device of the datapath 'name' for CPUs below 'n_cpus', beside that of a previous instance.  It is down.  0,
- * or a negative errno with a sentence in '*ret_error' (malloc'd): -EACCES if the process may not set RPS, which is a
- * file of root's; -ENOENT if the kernel has no RPS. */
+/* Makes the device of the datapath 'name' for CPUs below 'n_cpus', beside that of a previous instance, or takes one
+ * that is down.  It is down.  0, or a negative errno with a sentence in '*ret_error' (malloc'd): -EACCES if there is
+ * none and the process may not make one, because RPS is a file of root's; -ENOENT if the kernel has no RPS. */
 int oxdp_order_make(const char *name, uint32_t n_cpus, struct oxdp_order *ret_order, char **ret_error);
 
-/* Removes it, if there is one. */
+/* Makes devices, as root, for processes that are not: two, for one may be a previous instance's.  Those that are there
+ * stay.  As oxdp_order_make(). */
+int oxdp_order_provide(const char *name, uint32_t n_cpus, char **ret_error);
+
+/* Removes it, if there is one.  A process that may not make another sets it down. */
 void oxdp_order_remove(struct oxdp_order *order);
 
 /* Whether it is there and up. */
 bool oxdp_order_works(const struct oxdp_order *order);
 
-/* Whether an instance of the datapath 'name' has one. */
+/* Whether an instance of the datapath 'name' has one that is up. */
 bool oxdp_order_exists(const char *name);
 
-/* Removes those of previous instances of the datapath 'name', all but 'order', and returns how many that were. */
+/* Removes those of previous instances of the datapath 'name', all but 'order', as oxdp_order_remove() does.  Returns
+ * how many that were. */
 unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order);
 
 /* Whether a device has such a name. */

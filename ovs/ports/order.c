@@ -85,7 +85,7 @@ dpif_xdp_order_taken_over(struct dpif_xdp_dp *dp)
     unsigned int n = oxdp_order_forget_old(dp->progs, dp->name);
 
     if (n) {
-        VLOG_INFO("%s: removed %u devices for order that a previous instance "
-                  "left", dp->name, n);
+        VLOG_INFO("%s: done with %u devices for order that a previous "
+                  "instance left", dp->name, n);
     }
 }

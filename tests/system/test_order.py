@@ -33,8 +33,6 @@ MARK = b"order of packets"
 WHEN = struct.Struct("=dd")
 COUNT = struct.Struct("=Q")
 
-needs_rps = pytest.mark.skipif(bool(switches.USER), reason="the daemon, which is not root, may not write rps_cpus")
-
 
 @pytest.fixture
 def containers(network):
@@ -81,9 +79,18 @@ def parts_of(frames):
     return [struct.unpack_from("!IB", frame, frame.index(MARK) + len(MARK)) for frame in frames]
 
 
+def devices(*which):
+    return DEVICE.findall(lab.run("ip", "-br", "link", "show", *which))
+
+
 def device():
-    found = DEVICE.findall(lab.run("ip", "-br", "link"))
-    return found[0] if found else None
+    """That is up: with --user another is there, for the next daemon."""
+    return next(iter(devices("up")), None)
+
+
+def wait_for_another(old):
+    """Until the next daemon has taken over, with another device than 'old'."""
+    lab.wait_until(lambda: len(devices("up")) == 1 and device() != old, "the next daemon's device in place of the last one's")
 
 
 def moved(switch):
@@ -218,7 +225,6 @@ def pause(seconds):
         pass
 
 
-@needs_rps
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU sends in order")
 def test_other_cpu_was_faster(containers):
     """One CPU sends the last of three segments, a moment before another sends the second: they arrive in order."""
@@ -250,7 +256,6 @@ def test_other_cpu_was_faster(containers):
     assert moved(containers.switch) - before >= len(in_time)
 
 
-@needs_rps
 def test_never_lost(containers):
     """A segment whose predecessor does not come goes on without it, and so does the predecessor afterwards."""
     n = 20
@@ -268,7 +273,6 @@ def test_never_lost(containers):
                        "each packet counted once")
 
 
-@needs_rps
 def test_sequence_numbers_that_lie(containers):
     """Every segment seems to be early: each arrives, once."""
     n = 3000
@@ -280,7 +284,6 @@ def test_sequence_numbers_that_lie(containers):
         traffic.ping(containers.red, "10.0.0.3")
 
 
-@needs_rps
 @pytest.mark.parametrize("change", ("del {}", "set {} down"))
 def test_the_device_goes(containers, change):
     containers.switch.expected += ["making it anew"]
@@ -289,12 +292,11 @@ def test_the_device_goes(containers, change):
         connection.goes_on()
         lab.run("ip", "link", *change.format(device()).split())
         lab.wait_until(lambda: "making it anew" in "\n".join(containers.switch.log()), "the log")
-        lab.wait_until(lambda: len(DEVICE.findall(lab.run("ip", "-br", "link", "show", "up"))) == 1, "another device")
+        lab.wait_until(lambda: len(devices("up")) == 1, "another device")
         connection.goes_on()
         assert connection.same()
 
 
-@needs_rps
 @pytest.mark.parametrize("end", ("killed", "ended"))
 def test_another_daemon(containers, end):
     """The device goes on without the daemon; the next one makes another before a packet is early, and removes it."""
@@ -309,11 +311,10 @@ def test_another_daemon(containers, end):
             if number == 1:
                 old = device()
                 switch.start()
-                lab.wait_until(lambda: device() not in (None, old), "the next daemon's device in place of the last one's")
+                wait_for_another(old)
         lab.wait_until(lambda: moved(switch) > 0, "a packet in it")
 
 
-@needs_rps
 @pytest.mark.parametrize("end", ("killed", "ended"))
 def test_nothing_lost_meanwhile(containers, end):
     """While a daemon ends, is away, starts, and takes over, packets go through the device: the first daemon's, then the next one's."""
@@ -330,7 +331,6 @@ def test_nothing_lost_meanwhile(containers, end):
     assert sorted(came) == [(number, part) for number in range(n) for part in range(3)]
 
 
-@needs_rps
 def test_ended_for_good(containers):
     with Stream(containers.red) as stream:
         make_device(containers.switch, stream)
@@ -341,11 +341,35 @@ def test_ended_for_good(containers):
 
 @pytest.mark.skipif(not switches.USER, reason="root may write rps_cpus")
 def test_not_permitted(containers):
-    """Programs go on without order, and the daemon says why."""
+    """Without the devices that root made, programs go on without order, and the daemon says why."""
+    for made in devices():
+        lab.run("ip", "link", "del", made)
     with Stream(containers.red) as stream, wire.Wire(containers.green) as green:
         for part in 0, 2, 1:
             stream.send(stream.next + part * LEN, 0, part)
         assert len(green.receive(of_ours, 3)) == 3
         lab.wait_until(lambda: "order of TCP's packets: not kept (cannot write rps_cpus" in containers.switch.appctl("xdp/show"),
                        "the reason in xdp/show")
-    assert not device()
+    assert not devices()
+
+
+@pytest.mark.skipif(not switches.USER, reason="root makes them when they are needed")
+def test_provided(containers):
+    """Devices that root makes for a daemon that is not: two, which daemons take by turns."""
+    switch = containers.switch
+    assert len(devices()) == 2 and not devices("up")
+    used = []
+    with watched(containers) as (stream, _):
+        for _ in range(3):
+            used.append(device())
+            switch.crash()
+            switch.start()
+            wait_for_another(used[-1])
+            for part in 0, 2:
+                stream.send(stream.next + part * LEN, 0, part)
+            stream.next += 3 * LEN
+            lab.wait_until(lambda: moved(switch), "a packet in it")
+    assert used[0] == used[2] != used[1] and len(devices()) == 2
+    switch.stop(cleanup=True)
+    assert len(devices()) == 2 and not devices("up")
+    switch.start()
