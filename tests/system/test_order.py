@@ -41,6 +41,8 @@ def containers(network):
         lab.run("ip", "link", "set", f"to-{name}", "mtu", MTU)
         container.run("ip", "link", "set", "eth0", "mtu", MTU)
     traffic.ping(network.red, "10.0.0.2")
+    # Nobody answers ARP without a daemon, and a slow machine needs long for a restart.
+    network.red.run("ip", "neighbour", "replace", "10.0.0.2", "lladdr", lab.mac_of(network.green), "dev", "eth0")
     return network
 
 
