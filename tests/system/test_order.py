@@ -92,7 +92,10 @@ def device():
 
 def wait_for_another(old):
     """Until the next daemon has taken over, with another device than 'old'."""
-    lab.wait_until(lambda: len(devices("up")) == 1 and device() != old, "the next daemon's device in place of the last one's")
+    def is_there():
+        up = devices("up")
+        return len(up) == 1 and up != [old]
+    lab.wait_until(is_there, "the next daemon's device in place of the last one's")
 
 
 def moved(switch):
