@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/kernel/clsact.h"
 #include "core/kernel/made_device.h"
 #include "core/kernel/netlink.h"
 #include "core/kernel/veth.h"
@@ -167,10 +168,17 @@ int oxdp_order_provide(const char *name, uint32_t n_cpus, char **ret_error)
     return 0;
 }
 
+/* Sets a device down that another process is to take.  Returns whether it could. */
+static bool put_away(const char *device, int ifindex)
+{
+    oxdp_clsact_detach(ifindex);        /* Before Linux 6.6: it would keep a program, and that its tables. */
+    return !oxdp_device_down(device);
+}
+
 void oxdp_order_remove(struct oxdp_order *order)
 {
     if (order->ifindex && may_make()) {
-        oxdp_device_down(order->device);
+        put_away(order->device, order->ifindex);
     } else if (order->ifindex) {
         oxdp_device_delete(order->device);
     }
@@ -216,12 +224,12 @@ static bool delete(const struct oxdp_link *link)
     return !oxdp_device_delete(link->name);
 }
 
-static bool set_down(const struct oxdp_link *link)
+static bool put_away_if_up(const struct oxdp_link *link)
 {
-    return is_up(link) && !oxdp_device_down(link->name);
+    return is_up(link) && put_away(link->name, link->ifindex);
 }
 
 unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
 {
-    return count_sets(name, order, may_make() ? set_down : delete);
+    return count_sets(name, order, may_make() ? put_away_if_up : delete);
 }

@@ -374,6 +374,7 @@ def test_provided(containers):
                 stream.send(stream.next + part * LEN, 0, part)
             stream.next += 3 * LEN
             lab.wait_until(lambda: moved(switch), "a packet in it")
+            assert not lab.run("tc", "filter", "show", "dev", used[-1], "ingress")
     assert used[0] == used[2] != used[1] and len(devices()) == 2
     switch.stop(cleanup=True)
     assert len(devices()) == 2 and not devices("up")
