@@ -32,6 +32,14 @@ int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifinde
     return err;
 }
 
+void oxdp_progs_retire_output(struct oxdp_progs *progs, uint32_t port_no)
+{
+    if (port_no < progs->max_ports) {
+        __atomic_store_n(&progs->can_output[port_no], false, __ATOMIC_RELAXED);
+        __atomic_store_n(&progs->absent[port_no], false, __ATOMIC_RELAXED);
+    }
+}
+
 int oxdp_progs_set_absent(struct oxdp_progs *progs, uint32_t port_no)
 {
     int err = oxdp_progs_set_output(progs, port_no, 0);

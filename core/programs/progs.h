@@ -158,6 +158,10 @@ struct dp_omit oxdp_progs_omitted(struct oxdp_progs *progs);
 int oxdp_progs_set_output(struct oxdp_progs *progs, uint32_t port_no, int ifindex);
 bool oxdp_progs_can_output(const struct oxdp_progs *progs, uint32_t port_no);
 
+/* Before that is forbidden, while flows that send to port 'port_no' are put elsewhere: those who ask hear that programs
+ * cannot, and programs can, for otherwise they would drop the frames of these flows. */
+void oxdp_progs_retire_output(struct oxdp_progs *progs, uint32_t port_no);
+
 /* Whether the kernel has removed that entry, because the device was unregistered or moved to another network namespace.
  * It may come back with its old number. */
 bool oxdp_progs_lost_output(const struct oxdp_progs *progs, uint32_t port_no);

@@ -36,11 +36,12 @@ static void
 stop_output(struct dpif_xdp_dp *dp, struct dpif_xdp_port *port)
     OVS_REQUIRES(dpif_xdp_port_mutex)
 {
-    oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
+    oxdp_progs_retire_output(dp->progs, odp_to_u32(port->port_no));
     port->redirects = false;
     dpif_xdp_flow_lock(dp);
     dpif_xdp_fastpath_port_closed(dp, port->port_no);
     dpif_xdp_flow_unlock(dp);
+    oxdp_progs_set_output(dp->progs, odp_to_u32(port->port_no), 0);
 }
 
 /* Reinstalls flows that wait for this port. */
