@@ -74,8 +74,8 @@ static int set_rps(const char *device, uint32_t cpu)
     return err;
 }
 
-/* Whether this process may make such a device.  0 or a negative errno. */
-static int may_make(void)
+/* Why this process cannot make such a device: a negative errno; 0: it can. */
+static int why_not_make(void)
 {
     int fd = open_rps("lo", 0);
 
@@ -140,7 +140,7 @@ int oxdp_order_make(const char *name, uint32_t n_cpus, struct oxdp_order *ret_or
             return 0;
         }
     }
-    err = may_make();
+    err = why_not_make();
     if (err) {
         return oxdp_fail(err, ret_error, "cannot write rps_cpus of devices below /sys/class/net: %s", strerror(-err));
     }
@@ -177,7 +177,7 @@ static bool put_away(const char *device, int ifindex)
 
 void oxdp_order_remove(struct oxdp_order *order)
 {
-    if (order->ifindex && may_make()) {
+    if (order->ifindex && why_not_make()) {
         put_away(order->device, order->ifindex);
     } else if (order->ifindex) {
         oxdp_device_delete(order->device);
@@ -231,5 +231,5 @@ static bool put_away_if_up(const struct oxdp_link *link)
 
 unsigned int oxdp_order_sweep(const char *name, const struct oxdp_order *order)
 {
-    return count_sets(name, order, may_make() ? put_away_if_up : delete);
+    return count_sets(name, order, why_not_make() ? put_away_if_up : delete);
 }
