@@ -383,6 +383,7 @@ destroy_dp(struct dpif_xdp_dp *dp)
     dpif_xdp_flow_unlock(dp);
     dpif_xdp_coverage_destroy(dp->provider.coverage);
     dpif_xdp_fastpath_destroy(dp->fastpath);
+    dpif_xdp_ct_stop(dp->ct);
     oxdp_progs_unload(dp->progs);
     dpif_xdp_senders_destroy(dp);
     dpif_xdp_ct_destroy(dp->ct);

@@ -32,6 +32,7 @@ VLOG_DEFINE_THIS_MODULE(dpif_xdp_ct);
 #define PRIVATE_HZ 1000         /* Where there are no programs. */
 
 static void *sweep(void *ct);
+static void *make_early(void *ct);
 
 struct dpif_xdp_ct *
 dpif_xdp_ct_create(const char *name)
@@ -56,20 +57,27 @@ dpif_xdp_ct_create(const char *name)
 }
 
 void
+dpif_xdp_ct_stop(struct dpif_xdp_ct *ct)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    /* Each may be waiting until all threads quiesce, this one too. */
+    ovsrcu_quiesce_start();
+    if (ct->has_maker) {
+        xpthread_join(ct->maker, NULL);
+    }
+    if (dpif_xdp_ct_tables(ct)) {
+        latch_set(&ct->exit);
+        xpthread_join(ct->sweeper, NULL);
+    }
+    ovsrcu_quiesce_end();
+}
+
+void
 dpif_xdp_ct_destroy(struct dpif_xdp_ct *ct)
 {
-    struct oxdp_ct *tables = dpif_xdp_ct_tables(ct);
-
-    if (tables) {
-        /* It may be waiting until all threads quiesce, this one too. */
-        latch_set(&ct->exit);
-        ovsrcu_quiesce_start();
-        xpthread_join(ct->sweeper, NULL);
-        ovsrcu_quiesce_end();
-    }
     dpif_xdp_ct_expect_destroy(ct);
     dpif_xdp_ct_policies_destroy(ct);
-    oxdp_ct_destroy(tables);
+    oxdp_ct_destroy(dpif_xdp_ct_tables(ct));
     latch_destroy(&ct->exit);
     seq_destroy(ct->wanted);
     seq_destroy(ct->news);
@@ -224,6 +232,29 @@ dpif_xdp_ct_need_tables(struct dpif_xdp_ct *ct)
     return tables;
 }
 
+static void *
+make_early(void *ct)
+{
+    ovsrcu_quiesce_start();             /* It takes seconds. */
+    dpif_xdp_ct_need_tables(ct);
+    return NULL;
+}
+
+/* The kernel clears the memory of all tables while it makes them: seconds for
+ * millions of connections, in which the first packet would hold up an engine
+ * thread.  So a thread makes such tables before, if programs share them:
+ * others take no memory until it is used. */
+static void
+make_large_early(struct dpif_xdp_ct *ct)
+    OVS_REQUIRES(dpif_xdp_ct_mutex)
+{
+    if (ct->progs && ct->max > OXDP_CT_DEFAULT_MAX && !ct->has_maker
+        && !dpif_xdp_ct_tables(ct) && !dpif_xdp_try_thread()) {
+        ct->has_maker = true;
+        ct->maker = ovs_thread_create("ct_make", make_early, ct);
+    }
+}
+
 uint64_t
 dpif_xdp_ct_n_tracked(const struct dpif_xdp_ct *ct)
 {
@@ -264,6 +295,7 @@ dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
     if (!dpif_xdp_ct_tables(ct)) {
         ct->max = max;
         ct->failed = false;
+        make_large_early(ct);
     }
     used = ct->max;
     dpif_xdp_ct_unlock(ct);
@@ -314,6 +346,7 @@ dpif_xdp_ct_set_programs(struct dpif_xdp_ct *ct, struct oxdp_progs *progs)
 
     dpif_xdp_ct_lock(ct);
     ct->progs = progs;
+    make_large_early(ct);
     tables = dpif_xdp_ct_tables(ct);
     pin_tables(ct);
     if (dpif_xdp_ct_maps(ct)) {

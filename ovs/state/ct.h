@@ -34,10 +34,15 @@ struct seq;
 
 /* 'name' is the datapath's, for the log. */
 struct dpif_xdp_ct *dpif_xdp_ct_create(const char *name);
+
+/* Ends its threads: before programs are unloaded, and then it is
+ * destroyed. */
+void dpif_xdp_ct_stop(struct dpif_xdp_ct *);
 void dpif_xdp_ct_destroy(struct dpif_xdp_ct *);
 
-/* How many connections there is room for: of tables that are made later.
- * Returns 'max', or how many there is room for in tables that are there. */
+/* How many connections there is room for: of tables that are made later, at
+ * once if there are programs and 'max' is more than the default.  Returns
+ * 'max', or how many there is room for in tables that are there. */
 uint32_t dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
 
 /* Before programs are loaded: the tables of the previous instance, if it left

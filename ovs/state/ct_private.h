@@ -33,6 +33,8 @@ struct dpif_xdp_ct {
         OVS_GUARDED_BY(dpif_xdp_ct_mutex);
     ATOMIC(struct oxdp_ct *) tables;    /* NULL: none.  Set once. */
 
+    bool has_maker OVS_GUARDED_BY(dpif_xdp_ct_mutex);
+    pthread_t maker;                    /* If 'has_maker': makes tables. */
     pthread_t sweeper;                  /* If there are tables. */
     atomic_uint32_t sweep_ms;
     uint64_t refused[DP_CT_N_REFUSALS]; /* What the sweeper has seen of it. */

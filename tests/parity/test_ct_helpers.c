@@ -413,6 +413,7 @@ int main(int argc, char **argv)
         }
     }
     printf("%lu packets equal, %lu related, %lu rewritten to another length\n", n_packets, n_related, n_rewritten);
+    dpif_xdp_ct_stop(ours);
     dpif_xdp_ct_destroy(ours);
     conntrack_destroy(theirs);
     return n_related < rounds / 20 || n_rewritten < rounds / 20;

@@ -23,6 +23,7 @@ FOLDER = pathlib.Path("/sys/fs/bpf/ovs-xdp")
 HOOKS = {"xdp": {"xdp-hook": "xdp"}, "tcx": {"xdp-hook": "tcx"}, "both": {"xdp-hook": "both"}}
 TIERS = {**HOOKS, "engine": {"xdp-offload": "false"}}
 ROOM = 1024
+MUCH = 1 << 20                          # More than the default.
 ALONE = 964                             # What one zone gets of it.
 HASH_KEYS = slice(48, 96)               # Bytes of struct dp_ct_head.
 SLOTS = 14                              # Of a bucket and its alternative.
@@ -117,6 +118,28 @@ def test_default_limit(tier, wires):
     assert carried(ends, "green", frames) and 50 <= zone(switch, 2)["connections"] <= 60
     switch.appctl("dpctl/flush-conntrack", "zone=1")
     assert carried(ends, "red", frames) and zone(switch, 1)["connections"] == 30
+
+
+def test_much_room():
+    """Tables for more connections than the default's are made before a packet wants them: making them takes long.  A datapath may
+    end meanwhile."""
+    if switches.DATAPATH != "xdp":
+        pytest.skip("stock Open vSwitch has no other_config:xdp-ct-max")
+    with tracking.served({}) as (switch, ends):
+        switch.flows("br0", "table=0,in_port=to-red,actions=output:to-blue")
+        assert carried(ends, "red", floods.syns(10)) and not rooms(switch)
+        switch.vsctl("set", "open", ".", f"other_config:xdp-ct-max={MUCH}")
+        lab.wait_until(lambda: rooms(switch) == [MUCH], "tables")
+        for _ in range(3):
+            switch.vsctl("del-br", "br0")
+            switch.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=xdp")
+        lab.wait_until(lambda: len(rooms(switch)) == 4, "tables of each datapath")
+        assert set(rooms(switch)) == {MUCH}
+
+
+def rooms(switch):
+    """For how many connections tables were made, each time."""
+    return [int(room) for room in re.findall(r"room for (\d+) connections, ", "\n".join(switch.log()))]
 
 
 def test_less_room_after_a_restart(hook):

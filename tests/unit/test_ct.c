@@ -51,6 +51,7 @@ start(void **state OVS_UNUSED)
 static int
 stop(void **state OVS_UNUSED)
 {
+    dpif_xdp_ct_stop(ct);
     dpif_xdp_ct_destroy(ct);
     return 0;
 }
