@@ -194,6 +194,8 @@ struct dpif_xdp_dp_provider {
     struct dpif_xdp_coverage *coverage; /* Drops that it was told of. */
     struct sset warnings                /* What is wrong with the settings. */
         OVS_GUARDED_BY(dpif_xdp_port_mutex);
+    struct sset later                   /* What of them takes effect later. */
+        OVS_GUARDED_BY(dpif_xdp_port_mutex);
 };
 
 /* ovs/datapath/datapath.c */

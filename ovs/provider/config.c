@@ -47,6 +47,7 @@ static const char *const keys[] = {
 struct reading {
     const struct smap *config;
     struct sset warnings;               /* What is wrong with it. */
+    struct sset later;                  /* What takes effect later. */
 };
 
 static void OVS_PRINTF_FORMAT(2, 3)
@@ -56,6 +57,16 @@ complain(struct reading *reading, const char *format, ...)
 
     va_start(args, format);
     sset_add_and_free(&reading->warnings, xvasprintf(format, args));
+    va_end(args);
+}
+
+static void OVS_PRINTF_FORMAT(2, 3)
+postpone(struct reading *reading, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    sset_add_and_free(&reading->later, xvasprintf(format, args));
     va_end(args);
 }
 
@@ -111,8 +122,8 @@ set_sizes(struct dpif_xdp_dp *dp, struct reading *reading)
         n_flows = 0;
     }
     if (!dpif_xdp_ports_set_sizes(dp, n_frames, n_flows)) {
-        VLOG_INFO("%s: xdp-umem-frames, xdp-flows and xdp-offload take effect "
-                  "when the datapath is created anew", dp->name);
+        postpone(reading, "xdp-umem-frames, xdp-flows and xdp-offload take "
+                 "effect when the datapath is created anew");
     }
 }
 
@@ -126,8 +137,8 @@ set_ct_max(struct dpif_xdp_dp *dp, struct reading *reading)
     uint32_t used = dpif_xdp_ct_set_max(dp->ct, max);
 
     if (used != max) {
-        VLOG_INFO("%s: xdp-ct-max is %"PRIu32" until the daemon starts anew, "
-                  "then %"PRIu32, dp->name, used, max);
+        postpone(reading, "xdp-ct-max is %"PRIu32" until the daemon starts "
+                 "anew, then %"PRIu32, used, max);
     }
 }
 
@@ -244,19 +255,19 @@ find_unknown_keys(struct reading *reading)
     }
 }
 
-/* Logs what is wrong now and was not before. */
+/* Logs what is 'now' and was not before, and keeps it. */
 static void
-keep_warnings(struct dpif_xdp_dp *dp, struct reading *reading)
-    OVS_REQUIRES(dpif_xdp_port_mutex)
+say_new(const struct dpif_xdp_dp *dp, enum vlog_level level,
+        struct sset *before, struct sset *now)
 {
-    const char *warning;
+    const char *sentence;
 
-    SSET_FOR_EACH (warning, &reading->warnings) {
-        if (!sset_contains(&dp->provider.warnings, warning)) {
-            VLOG_WARN("%s: %s", dp->name, warning);
+    SSET_FOR_EACH (sentence, now) {
+        if (!sset_contains(before, sentence)) {
+            VLOG(level, "%s: %s", dp->name, sentence);
         }
     }
-    sset_swap(&dp->provider.warnings, &reading->warnings);
+    sset_swap(before, now);
 }
 
 void
@@ -264,6 +275,7 @@ dpif_xdp_config_init(struct dpif_xdp_dp *dp)
     OVS_NO_THREAD_SAFETY_ANALYSIS
 {
     sset_init(&dp->provider.warnings);
+    sset_init(&dp->provider.later);
 }
 
 void
@@ -271,6 +283,7 @@ dpif_xdp_config_destroy(struct dpif_xdp_dp *dp)
     OVS_NO_THREAD_SAFETY_ANALYSIS
 {
     sset_destroy(&dp->provider.warnings);
+    sset_destroy(&dp->provider.later);
 }
 
 /* Open_vSwitch:other_config. */
@@ -281,6 +294,7 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
     struct reading reading = {
         .config = other_config,
         .warnings = SSET_INITIALIZER(&reading.warnings),
+        .later = SSET_INITIALIZER(&reading.later),
     };
 
     dpif_xdp_port_lock(dp);
@@ -290,9 +304,11 @@ dpif_xdp_set_config(struct dpif *dpif, const struct smap *other_config)
     set_obj(dp, &reading);
     set_cpu_mask(dp, &reading);
     find_unknown_keys(&reading);
-    keep_warnings(dp, &reading);
+    say_new(dp, VLL_WARN, &dp->provider.warnings, &reading.warnings);
+    say_new(dp, VLL_INFO, &dp->provider.later, &reading.later);
     dpif_xdp_port_unlock(dp);
     sset_destroy(&reading.warnings);
+    sset_destroy(&reading.later);
     return 0;
 }
 

@@ -286,12 +286,22 @@ dpif_xdp_ct_sweep_ms(const struct dpif_xdp_ct *ct)
     return ms;
 }
 
+/* While another thread makes tables.  Only this thread sets 'max'. */
+static uint32_t
+max_being_made(const struct dpif_xdp_ct *ct)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return ct->max;
+}
+
 uint32_t
 dpif_xdp_ct_set_max(struct dpif_xdp_ct *ct, uint32_t max)
 {
     uint32_t used;
 
-    dpif_xdp_ct_lock(ct);
+    if (dpif_xdp_ct_trylock(ct)) {
+        return max_being_made(ct);
+    }
     if (!dpif_xdp_ct_tables(ct)) {
         ct->max = max;
         ct->failed = false;

@@ -42,7 +42,8 @@ void dpif_xdp_ct_destroy(struct dpif_xdp_ct *);
 
 /* How many connections there is room for: of tables that are made later, at
  * once if there are programs and 'max' is more than the default.  Returns
- * 'max', or how many there is room for in tables that are there. */
+ * 'max', or how many there is room for in tables that are there, or are being
+ * made: it does not wait for these.  Called by one thread. */
 uint32_t dpif_xdp_ct_set_max(struct dpif_xdp_ct *, uint32_t max);
 
 /* Before programs are loaded: the tables of the previous instance, if it left

@@ -68,6 +68,15 @@ dpif_xdp_ct_lock(struct dpif_xdp_ct *ct)
     ovs_mutex_lock(&ct->mutex);
 }
 
+/* Returns 0 if it is taken. */
+static inline int
+dpif_xdp_ct_trylock(struct dpif_xdp_ct *ct)
+    OVS_TRY_LOCK(0, dpif_xdp_ct_mutex)
+    OVS_NO_THREAD_SAFETY_ANALYSIS
+{
+    return ovs_mutex_trylock(&ct->mutex);
+}
+
 static inline void
 dpif_xdp_ct_unlock(struct dpif_xdp_ct *ct)
     OVS_RELEASES(dpif_xdp_ct_mutex)

@@ -79,6 +79,9 @@ def test_room_for_connections_stays(network):
     assert warnings(switch)[1] == []
     said = "xdp-ct-max is 2048 until the daemon starts anew, then 5000"
     lab.wait_until(lambda: said in "\n".join(switch.log()), "a line of the log")
+    for i in range(3):
+        switch.vsctl("set", "open", ".", f"external_ids:other={i}")
+    assert "\n".join(switch.log()).count(said) == 1
     assert "room:2048 " in switch.appctl("xdp/ct-show")
 
 
