@@ -60,16 +60,6 @@ complain(struct reading *reading, const char *format, ...)
     va_end(args);
 }
 
-static void OVS_PRINTF_FORMAT(2, 3)
-postpone(struct reading *reading, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    sset_add_and_free(&reading->later, xvasprintf(format, args));
-    va_end(args);
-}
-
 /* The number that is set as 'key', within limits: 'max' for a larger number,
  * 'min' for a smaller one, the default for a negative one or for other text.
  * 'fixed' is used instead until the daemon starts anew, unless it is 0. */
@@ -122,8 +112,8 @@ set_sizes(struct dpif_xdp_dp *dp, struct reading *reading)
         n_flows = 0;
     }
     if (!dpif_xdp_ports_set_sizes(dp, n_frames, n_flows)) {
-        postpone(reading, "xdp-umem-frames, xdp-flows and xdp-offload take "
-                 "effect when the datapath is created anew");
+        sset_add(&reading->later, "xdp-umem-frames, xdp-flows and xdp-offload "
+                 "take effect when the datapath is created anew");
     }
 }
 
@@ -137,8 +127,9 @@ set_ct_max(struct dpif_xdp_dp *dp, struct reading *reading)
     uint32_t used = dpif_xdp_ct_set_max(dp->ct, max);
 
     if (used != max) {
-        postpone(reading, "xdp-ct-max is %"PRIu32" until the daemon starts "
-                 "anew, then %"PRIu32, used, max);
+        sset_add_and_free(&reading->later,
+                          xasprintf("xdp-ct-max is %"PRIu32" until the daemon "
+                                    "starts anew, then %"PRIu32, used, max));
     }
 }
 

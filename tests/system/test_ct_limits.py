@@ -23,8 +23,8 @@ FOLDER = pathlib.Path("/sys/fs/bpf/ovs-xdp")
 HOOKS = {"xdp": {"xdp-hook": "xdp"}, "tcx": {"xdp-hook": "tcx"}, "both": {"xdp-hook": "both"}}
 TIERS = {**HOOKS, "engine": {"xdp-offload": "false"}}
 ROOM = 1024
-MUCH = 1 << 20                          # More than the default.
 ALONE = 964                             # What one zone gets of it.
+MUCH = 1 << 20                          # More than the default.
 HASH_KEYS = slice(48, 96)               # Bytes of struct dp_ct_head.
 SLOTS = 14                              # Of a bucket and its alternative.
 RULES = ("table=0,ip,in_port=to-red,actions=ct(commit,zone=1),output:to-blue",
